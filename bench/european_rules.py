@@ -2,44 +2,48 @@
 
 What each keeps (queries, searches), what it is good for (tasks of `evaluate`) and what it leaks (attacks of `audit
 release`), then how each assumed number of a rule matters. The log is synthetic, in the rules' schema: results shown and
-clicked, country and device. `--log` takes a log of your own, such as AOL's (with `--attributes ''`: it has none).
+clicked, country and device. `--log` takes a log of your own, such as AOL's; it says what that log lacks.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import csv
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import ibis.expr.types as ir
 import pyarrow as pa
 
 import querycloak as qc
-from bench.query_bands import BANDS, banded
+from bench.figure_file import FigureFile, Row
+from bench.query_bands import judged_in_bands
+from bench.study_logs import ATTRIBUTES, SEED, Sides, sides_of, split_of, whole_log
 from querycloak.audits.attack import Finding
 from querycloak.audits.attack_registry import attacks_named
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import owners_under_seed
-from querycloak.evaluation.subjects import QUERIES, table_of
+from querycloak.engines import Engine
+from querycloak.errors import QuerycloakError
+from querycloak.evaluation.no_data import NoData
+from querycloak.evaluation.subjects import QUERIES, Original, table_of
 from querycloak.evaluation.target import Target, rows_of_records
-from querycloak.evaluation.task import Task
+from querycloak.evaluation.task import Logs, Subject
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.eu_records.count import session_records
 from querycloak.methods.method import Method
-from querycloak.methods.registry import METHODS
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import whole_table
 
-DELTA, SEED = 1e-6, 1
-TARGETS = 3_000
+DELTA = 1e-6
+TARGETS, JUDGES = 2_000, 2_000
+POPULATION = 300_000_000
+PARTS = ("kept", "leaked", "useful", "recipient", "sensitivity")
+KEPT = ("distinct queries", "searches")
 EPSILONS = (8.0, 3.0, 1.0)
 BARE: dict[str, Any] = {
     "min_term_users": 1,
@@ -84,27 +88,9 @@ VARIED = {option: _ALWAYS for _, option, _ in SENSITIVE} | {
     "mini_session": (*_ALWAYS, "sessions linked"),
 }
 """Figures of harm that are measured while a number varies."""
-_OF_THE_RULE = tuple(dict.fromkeys(figure for figures in VARIED.values() for figure in figures))
 OWN_USERS = (0, 30, 300, 3_000)
 RECIPIENTS = ("dma-2024", "dma-2026", "dma-2026, scaled", "ddg-2026", "queries, epsilon 3", "queries, epsilon 8")
 """Releases that a recipient adds to a log of their own."""
-COLUMNS = ("part", "release", "figure", "value", "low", "high")
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Sides:
-    """Both sides of a split, and where the truth is, if anybody knows it."""
-
-    train: SearchLog
-    test: SearchLog
-    truth: Path | None
-
-    @cached_property
-    def query_counts(self) -> ir.Table:
-        """Number of searches of each query of TRAIN."""
-        log = self.train
-        return log.engine.stage(log.searches.group_by("query").agg(n=log.searches.count()))
 
 
 def study_releases(attributes: Sequence[str], scaled: Mapping[str, int]) -> Iterator[tuple[str, Method]]:
@@ -165,35 +151,23 @@ def kept(sides: Sides, release: Target) -> Iterator[Row]:
         log.engine.fetch(each.agg(queries=each.count(), searches=each.n.sum())).to_pylist()[0]
         for each in (out, searches)
     ]
-    for figure, name in (("distinct queries", "queries"), ("searches", "searches")):
+    for figure, name in zip(KEPT, ("queries", "searches"), strict=True):
         share = (numbers[0][name] or 0) / numbers[1][name]
         yield {"part": "kept", "release": release.name, "figure": figure, "value": share}
 
 
-def useful(sides: Sides, releases: Sequence[Target]) -> Iterator[Row]:
-    """Figures of the tasks, of the log itself and of no data, too; then by band of queries."""
-    tasks = banded([task for task, _ in USEFUL.values()])
-    rows = evaluated(sides, releases, tasks)
-    for part, bands in (("useful", (None,)), ("bands", BANDS)):
-        for figure, (task, measure) in USEFUL.items():
-            for band in bands:
-                for row in rows:
-                    if (row["task"], row["measure"], row["slice"]) == (task, measure, band):
-                        label = figure if band is None else f"{figure}, {band}"
-                        yield {"part": part, "figure": label, **{name: row[name] for name in _SHOWN}}
-
-
-_SHOWN = ("release", "value", "low", "high")
-
-
-def evaluated(sides: Sides, releases: Sequence[Target], tasks: Sequence[str | Task]) -> list[Row]:
-    """Figures over all cases, and over all of a slice."""
-    rows = qc.evaluate(sides.train, sides.test, releases, tasks).table.to_pylist()
-    return [row for row in rows if row["reading"] == "all"]
+def useful(sides: Sides, subjects: Sequence[Subject], figures: Sequence[str]) -> Iterator[Row]:
+    """Figures of the tasks by the users who judge, over all queries and by band; empty where a task does not apply."""
+    logs = Logs(sides.train, sides.judges, tuple(subjects))
+    for figure in figures:
+        for subject, scored in judged_in_bands(logs, *USEFUL[figure]):
+            for band, (value, low, high) in scored.items():
+                part, label = ("useful", figure) if band is None else ("bands", f"{figure}, {band}")
+                yield {"part": part, "release": subject, "figure": label, "value": value, "low": low, "high": high}
 
 
 def leaked(release: Target, knowledge: AuditData, figures: Sequence[str]) -> Iterator[Row]:
-    """Risks by the attacks; an attack ends with the last setting that is asked for."""
+    """Risks by the attacks, empty where one does not apply; an attack ends with the last setting that is asked for."""
     for attack in dict.fromkeys(LEAKED[figure][0] for figure in figures):
         wanted = {LEAKED[figure][1]: figure for figure in figures if LEAKED[figure][0] == attack}
         for finding in _findings(attack, release, knowledge):
@@ -202,6 +176,8 @@ def leaked(release: Target, knowledge: AuditData, figures: Sequence[str]) -> Ite
                 yield {"part": "leaked", "release": release.name, "figure": wanted.pop(finding.setting), **values}
             if not wanted:
                 break
+        for figure in wanted.values():
+            yield {"part": "leaked", "release": release.name, "figure": figure, "value": None}
 
 
 def _findings(name: str, release: Target, knowledge: AuditData) -> Iterator[Finding]:
@@ -211,137 +187,164 @@ def _findings(name: str, release: Target, knowledge: AuditData) -> Iterator[Find
         yield from attack.run(release, knowledge)
 
 
-def sensitivity(sides: Sides, knowledge: AuditData, attributes: Sequence[str]) -> Iterator[Row]:
-    """What one number of a rule changes, the others as the rule has them."""
-    by = ",".join(attributes) or None
-    done: dict[str, list[Row]] = {}
+def variants(by: str | None) -> Iterator[tuple[str, qc.EuRecords, Sequence[str]]]:
+    """Name, rule with one number changed, and figures of harm to measure."""
     for preset, option, values in SENSITIVE:
         for value in values:
-            method = METHODS["eu-records"](**{"preset": preset, "by": by, option: value})
-            key = repr({**method.parameters(), "preset": "", "quoted": "", "assumed": "", "chosen": ""})
-            if key not in done:
-                release = made("release", method, sides.train)
-                figures = VARIED[option] if method.parameters()["chosen"] else _OF_THE_RULE
-                done[key] = [*kept(sides, release), *leaked(release, knowledge, figures)]
-            name = f"{preset}, {option} {value}"
-            yield from ({**row, "part": "sensitivity", "release": name} for row in done[key])
+            method = qc.EuRecords(**{"preset": preset, "by": by, option: value})
+            yield f"{preset}, {option} {value}", method, VARIED[option]
 
 
-def recipients(sides: Sides, releases: Sequence[Target]) -> Iterator[Row]:
-    """Completion by somebody who has a log of some users, alone and with a release."""
+def recipients(sides: Sides, release: Target | None) -> Iterator[Row]:
+    """Completion by somebody who has a log of some users, alone (without a release) or with a release."""
     log = sides.train
     users = log.engine.fetch(log.rows.select("user").distinct().order_by("user"))["user"]
+    added = [] if release is None else [table_of(release, QUERIES).select(["query", "count"])]
     mixed: list[Target] = []
     for number in (each for each in OWN_USERS if each <= len(users)):
-        chosen = log.engine.upload(pa.table({"user": users.slice(0, number)}))
-        searches = log.searches.semi_join(chosen, "user")
+        searches = log.searches.semi_join(log.engine.upload(pa.table({"user": users.slice(0, number)})), "user")
         own = log.engine.fetch(searches.group_by("query").agg(count=searches.count()))
-        for release in (None, *releases):
-            parts = [own] if release is None else [own, table_of(release, QUERIES).select(["query", "count"])]
-            whole = pa.concat_tables(
-                [part.cast(pa.schema([("query", pa.string()), ("count", pa.int64())])) for part in parts]
-            )
-            summed = whole.group_by("query").aggregate([("count", "sum")]).rename_columns(["query", "count"])
-            if summed.num_rows:
-                mixed.append(
-                    Target(
-                        name=f"{number} users and {release.name if release else 'nothing'}", tables={"queries": summed}
-                    )
-                )
-    names = {each.name for each in mixed}
-    for row in evaluated(sides, mixed, ["completion"]):
-        if (row["measure"], row["slice"]) == ("Success@10", None) and row["release"] in names:
-            yield {"part": "recipient", "figure": "completion", **{name: row[name] for name in _SHOWN}}
+        whole = pa.concat_tables([part.cast(_COUNTED) for part in (own, *added)])
+        summed = whole.group_by("query").aggregate([("count", "sum")]).rename_columns(["query", "count"])
+        name = f"{number} users and {release.name if release else NOTHING}"
+        mixed += [Target(name=name, tables={"queries": summed})] if summed.num_rows else []
+    for row in useful(sides, mixed, ["completion"]):
+        if row["part"] == "useful":
+            yield {**row, "part": "recipient"}
 
 
-def study(
-    sides: Sides,
-    attributes: Sequence[str],
-    population: int,
-    parts: Sequence[str],
-    only: Sequence[str] = ("",),
-    figures: Sequence[str] = tuple(LEAKED),
-    targets: int = TARGETS,
-) -> Iterator[Row]:
-    """The rows of all parts asked for; only: how names of releases begin; targets: people who are attacked, at most."""
-    sides.train.stage()
-    knowledge = AuditData(sides.train, sides.test, truth=sides.truth, targets=targets)
-    users = len(knowledge.train_users)
-    yield {"part": "log", "release": "train", "figure": "users", "value": users}
-    releases = []
-    for name, method in study_releases(attributes, scaled_numbers(users, population)):
-        if not name.startswith(tuple(only)) or not {"kept", "useful", "leaked", "recipient"} & set(parts):
-            continue
-        release = made(name, method, sides.train)
-        releases.append(release)
-        yield from kept(sides, release) if "kept" in parts else ()
-        yield from leaked(release, knowledge, figures) if "leaked" in parts else ()
-    yield from useful(sides, releases) if "useful" in parts else ()
-    few = [each for each in releases if each.name in RECIPIENTS]
-    yield from recipients(sides, few) if "recipient" in parts else ()
-    yield from sensitivity(sides, knowledge, attributes) if "sensitivity" in parts else ()
+_COUNTED = pa.schema([("query", pa.string()), ("count", pa.int64())])
+NOTHING = "nothing"
 
 
-def opened(folder: Path, log: Path | None, users: int, *, views: bool) -> tuple[Path, Path | None]:
-    """A folder with both sides of a split, and the truth."""
-    source, truth = log, None
-    if source is None:
-        source, truth = folder / "log.parquet", folder / "log.parquet.truth"
-        qc.synthesize(source, users, seed=SEED, views=views, attributes=("country", "device"))
-    with qc.read(source, all_columns=True) as whole:
-        qc.split(whole, folder / "split", by="user")
-    return folder / "split", truth
+@dataclass(frozen=True)
+class Study:
+    """Releases and figures asked for; what the file of figures has already is not measured again.
+
+    only: beginnings of names of releases. targets: people who are attacked, at most.
+    """
+
+    sides: Sides
+    attributes: Sequence[str]
+    figures: FigureFile
+    parts: Sequence[str] = PARTS
+    only: Sequence[str] = ("",)
+    harms: Sequence[str] = tuple(LEAKED)
+    uses: Sequence[str] = tuple(USEFUL)
+    targets: int = TARGETS
+    population: int = POPULATION
+
+    def run(self) -> None:
+        """Measure one release after the other."""
+        self.sides.train.stage()
+        self.figures.add(self.sides.sizes())
+        users = int(self.figures.value("log", "train", "users"))
+        for name, method in study_releases(self.attributes, scaled_numbers(users, self.population)):
+            if name.startswith(tuple(self.only)):
+                self._release(name, method, self.parts, self.harms)
+        if "useful" in self.parts:
+            for baseline in (Original(self.sides.train), NoData(self.sides.train)):
+                if baseline.name.startswith(tuple(self.only)):
+                    lacking = self.figures.lacking("useful", baseline.name, self.uses)
+                    self.figures.add(useful(self.sides, [baseline], lacking))
+        if "recipient" in self.parts and NOTHING.startswith(tuple(self.only)) and self._recipient_lacks(NOTHING):
+            self.figures.add(recipients(self.sides, None))
+        if "sensitivity" in self.parts:
+            self._vary()
+
+    @cached_property
+    def knowledge(self) -> AuditData:
+        """Data of the attacks."""
+        return AuditData(self.sides.train, self.sides.test, truth=self.sides.truth, targets=self.targets)
+
+    def _release(self, name: str, method: Method, parts: Sequence[str], harms: Sequence[str]) -> None:
+        """Every figure of one release that is asked for and lacking."""
+        kept_ones = self.figures.lacking("kept", name, KEPT) if "kept" in parts else []
+        harms = self.figures.lacking("leaked", name, harms) if "leaked" in parts else []
+        uses = self.figures.lacking("useful", name, self.uses) if "useful" in parts else []
+        mixed = "recipient" in parts and name in RECIPIENTS and self._recipient_lacks(name)
+        if not kept_ones and not harms and not uses and not mixed:
+            return
+        release = made(name, method, self.sides.train)
+        self.figures.add(kept(self.sides, release) if kept_ones else ())
+        self.figures.add(leaked(release, self.knowledge, harms) if harms else ())
+        self.figures.add(useful(self.sides, [release], uses) if uses else ())
+        self.figures.add(recipients(self.sides, release) if mixed else ())
+
+    def _recipient_lacks(self, name: str) -> bool:
+        return bool(self.figures.lacking("recipient", f"{OWN_USERS[1]} users and {name}", ["completion"]))
+
+    def _vary(self) -> None:
+        """What one number of a rule changes, the others as the rule has them; of the rule itself, its own figures."""
+        for name, method, harms in variants(",".join(self.attributes) or None):
+            if not name.startswith(tuple(self.only)):
+                continue
+            chosen = [each for each in harms if each in self.harms]
+            lacking = self.figures.lacking("sensitivity", name, [*KEPT, *chosen])
+            if lacking and not method.parameters()["chosen"]:
+                self._release(str(method.preset), method, ("kept", "leaked"), chosen)
+                own = self.figures.rows_of(str(method.preset), ("kept", "leaked"))
+                rows: Iterable[Row] = [row for row in own if row["figure"] in lacking]
+            elif lacking:
+                release = made(name, method, self.sides.train)
+                rows = [*kept(self.sides, release), *leaked(release, self.knowledge, chosen)]
+            else:
+                continue
+            self.figures.add({**row, "part": "sensitivity", "release": name} for row in rows)
 
 
-def main() -> None:
-    """Release by every rule, evaluate, attack, write."""
+def options() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(prog="python -m bench.european_rules", description=__doc__)
     parser.add_argument("--users", type=int, default=20_000, help="users of the synthetic log")
     parser.add_argument(
         "--clicks-only", action="store_true", help="synthetic log without results that nobody clicked: far fewer rows"
     )
     parser.add_argument("--log", type=Path, help="a log of your own, in place of the synthetic one")
-    parser.add_argument("--attributes", default="country,device", help="its attributes, with commas; empty for none")
+    parser.add_argument("--attributes", help="its attributes, with commas; none if not given")
+    parser.add_argument("--whole", action="store_true", help="release the whole of --log, not a side: part kept alone")
     parser.add_argument("--split", type=Path, help="a folder of `querycloak split`, in place of a log")
     parser.add_argument("--truth", type=Path, help="with it, the truth of its log")
-    parser.add_argument(
-        "--population", type=int, default=300_000_000, help="users of the rule's search engine (assumed)"
-    )
-    parser.add_argument("--parts", default="kept,useful,leaked,recipient,sensitivity")
+    parser.add_argument("--population", type=int, default=POPULATION, help="users of the rule's engine (assumed)")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"parts of the study, with commas: {', '.join(PARTS)}")
     parser.add_argument("--only", default="", help="releases whose names begin with one of these, with semicolons")
     parser.add_argument("--figures", default=";".join(LEAKED), help="figures of harm, with semicolons")
+    parser.add_argument("--uses", default=";".join(USEFUL), help="figures of use, with semicolons")
     parser.add_argument("--targets", type=int, default=TARGETS, help="people of each side who are attacked, at most")
+    parser.add_argument("--judges", type=int, default=JUDGES, help="people of TEST by whose searches use is measured")
     parser.add_argument("--threads", type=int, help="threads of the engine; all cores if not given")
-    parser.add_argument("--csv", type=Path, help="where the figures are kept, such as docs/tables/european-rules.csv")
+    parser.add_argument("--csv", type=Path, help="file of figures; those that it has already are not measured again")
+    return parser
+
+
+def main() -> None:
+    """Release by every rule, evaluate, attack, write."""
+    parser = options()
     given = parser.parse_args()
-    attributes = [each for each in given.attributes.split(",") if each]
+    attributes = ATTRIBUTES if given.attributes is None and given.log is None else (given.attributes or "").split(",")
+    attributes = [each for each in attributes if each]
+    engine = qc.connect("duckdb", threads=given.threads)
     with tempfile.TemporaryDirectory() as place:
-        split, truth = given.split, given.truth
-        if split is None:
-            split, truth = opened(Path(place), given.log, given.users, views=not given.clicks_only)
-        engine = qc.connect("duckdb", threads=given.threads)
-        sides = [qc.read(split / f"{side}.parquet", attributes=attributes, engine=engine) for side in ("train", "test")]
-        parts, only = given.parts.split(","), given.only.split(";")
-        both = Sides(sides[0], sides[1], truth)
-        figures = given.figures.split(";")
-        write(study(both, attributes, given.population, parts, only, figures, given.targets), given.csv)
-        engine.close()
+        try:
+            sides = _sides(given, Path(place), attributes, engine)
+            for sentence in sides.missing():
+                print(sentence, file=sys.stderr)
+            parts = ["kept"] if given.whole else given.parts.split(",")
+            only, harms, uses = (each.split(";") for each in (given.only, given.figures, given.uses))
+            numbers = {"targets": given.targets, "population": given.population}
+            Study(sides, attributes, FigureFile(given.csv), parts, only, harms, uses, **numbers).run()
+        except QuerycloakError as error:
+            parser.exit(2, f"{error}\n")
+    engine.close()
 
 
-def write(rows: Iterator[Row], path: Path | None) -> None:
-    """Print rows as they come; keep them in a file."""
-    with contextlib.ExitStack() as stack:
-        targets = [sys.stdout, *([] if path is None else [stack.enter_context(path.open("w", newline=""))])]
-        writers = [csv.DictWriter(target, COLUMNS, lineterminator="\n") for target in targets]
-        for writer in writers:
-            writer.writeheader()
-        for row in rows:
-            values = {
-                name: f"{row[name]:.6g}" if isinstance(row.get(name), float) else row.get(name) for name in COLUMNS
-            }
-            for writer, target in zip(writers, targets, strict=True):
-                writer.writerow(values)
-                target.flush()
+def _sides(given: argparse.Namespace, place: Path, attributes: Sequence[str], engine: Engine) -> Sides:
+    if given.whole:
+        return whole_log(given.log, attributes, engine)
+    split, truth = given.split, given.truth
+    if split is None:
+        split, truth = split_of(place, given.log, given.users, views=not given.clicks_only)
+    return sides_of(split, truth, given.judges, place, attributes, engine)
 
 
 if __name__ == "__main__":

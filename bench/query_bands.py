@@ -11,7 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.evaluation.task import CaseScores, Figure, Floats, Logs, Measure, Numbers, Subject
+from querycloak.evaluation.aggregations import RowLabel, rows_of
+from querycloak.evaluation.evaluation import figure_row
+from querycloak.evaluation.evaluation_file import Row
+from querycloak.evaluation.task import CaseScores, Figure, Floats, Logs, Measure, Numbers, Subject, Task
 from querycloak.evaluation.task_registry import tasks_named
 from querycloak.evaluation.tasks.click_model import PERPLEXITY, RANKS, PreparedClickModel
 from querycloak.evaluation.tasks.language import Language
@@ -20,6 +23,8 @@ BANDS = ("head", "torso", "tail")
 HEAD_SHARE = 0.001
 """Head: queries of at least this share of TRAIN's users. Tail: queries of one of them or of nobody. Torso: the rest."""
 RESAMPLES, SEED = 200, 2015
+Scored = tuple[float | None, float | None, float | None]
+"""Value, and low and high of its 95 % interval."""
 MOST_CASES = 6_000
 
 
@@ -151,9 +156,25 @@ def _overall(sums: NDArray[np.float64]) -> float:
     return float(np.mean(2 ** (bits[views > 0] / views[views > 0])))
 
 
-def banded(names: list[str]) -> list[Any]:
-    """Tasks by their names; language has fewer cases than by default, because its models are slow."""
-    tasks = [
-        replace(each, most_cases=MOST_CASES) if isinstance(each, Language) else each for each in tasks_named(names)
-    ]
-    return [BandedTask(task) for task in tasks]
+def judged_in_bands(logs: Logs, task: str, measure: str) -> Iterator[tuple[str, dict[str | None, Scored]]]:
+    """For each subject one measure of a task: over all cases (None), then by band. Empty if the task does not apply."""
+    chosen = _fewer_cases(tasks_named([task])[0])
+    able = [each for each in logs.subjects if chosen.unsupported_reason(each) is None]
+    prepared = BandedTask(chosen).prepare(logs) if able else None
+    for subject in logs.subjects:
+        rows: list[Row] = []
+        for scores in prepared.scores(subject) if prepared is not None and subject in able else ():
+            if scores.measure.name == measure and scores.slice in (None, *BANDS):
+                about = RowLabel(subject.name, None, task)
+                one = (
+                    [figure_row(about, scores)]
+                    if isinstance(scores, Figure)
+                    else rows_of(about, [scores], [scores], logs.test_users)
+                )
+                rows += [row for row in one if row.reading == "all" and row.slice in (None, *BANDS)]
+        yield subject.name, {row.slice: (row.value, row.low, row.high) for row in rows} or {None: (None, None, None)}
+
+
+def _fewer_cases(task: Task) -> Task:
+    """Language has fewer cases than by default, because its models are slow."""
+    return replace(task, most_cases=MOST_CASES) if isinstance(task, Language) else task

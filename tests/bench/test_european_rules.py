@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
-from bench.european_rules import SENSITIVE, scaled_numbers, study_releases
+from bench.european_rules import KEPT, SENSITIVE, Study, scaled_numbers, study_releases
+from bench.figure_file import FigureFile
 from bench.query_bands import BANDS, RESAMPLES, PreparedBands, band_of, perplexity
-from scripts.make_european_page import PAGE, SIZES, TABLE, page_with_tables, read
+from bench.study_logs import Sides
+from scripts.make_european_page import CLICKED_TABLE, FIELD, PAGE, SIZES, TABLE, TEMPLATE, page_of, read
 
 import querycloak as qc
+from bench import european_rules
 from querycloak.comparison.comparison_plan import usual_releases
 from querycloak.comparison.comparison_summary import promise_of
+from querycloak.errors import InputError
 from querycloak.evaluation.task import CaseScores
 from querycloak.evaluation.tasks.click_model import PERPLEXITY
 from querycloak.methods.eu_records.european_rules import NUMBERS, RULES
@@ -46,8 +56,88 @@ def test_every_assumed_number_of_the_decision_is_varied() -> None:
     assert varied <= set(NUMBERS)
 
 
-def test_the_page_has_the_figures_of_the_table() -> None:
-    assert page_with_tables(PAGE.read_text(), read(TABLE), [read(path) for path in SIZES]) == PAGE.read_text()
+def test_the_page_is_its_template_with_the_figures_of_the_tables() -> None:
+    tables = {users: read(path) for users, path in SIZES.items()}
+    assert page_of(TEMPLATE.read_text(), read(TABLE), tables, read(CLICKED_TABLE)) == PAGE.read_text()
+
+
+def test_findings_take_every_figure_from_a_table() -> None:
+    findings = "".join(re.findall(r"^## Findings.*?(?=^## )", TEMPLATE.read_text(), re.MULTILINE | re.DOTALL))
+    assert len(FIELD.findall(findings)) > 60
+    typed = re.findall(r"(?<![\w.,-])\d[\d,.]*\d|(?<![\w.,-])\d", FIELD.sub("", findings))
+    # years, options, thresholds, sizes of a recipient's log, a claim of others, and the scales of figures
+    assert set(typed) <= {"2024", "2026", "8", "3", "0", "1", "2", "5", "50", "30", "95", "1,000", "3,000", "30,000"}
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        ("%", "5.7 %"),
+        ("% ..", "5.7 % (4.2 to 7.6 %)"),
+        ("% to", "4.2 to 7.6 %"),
+        (".2", ".06"),
+        (".2 to", ".04 to .08"),
+    ],
+)
+def test_figures_in_sentences(form: str, shown: str) -> None:
+    row = {"part": "leaked", "release": "a", "figure": "b", "value": "0.0565", "low": "0.0419", "high": "0.0758"}
+    assert page_of(f"x {{{{b | a | {form}}}}} y", [row], {}) == f"x {shown} y"
+    assert page_of("{{9: b | a | n}}", [], {9: [{**row, "value": "18029"}]}) == "18,029"
+
+
+def test_a_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    figures = FigureFile(tmp_path / "figures.csv")
+    figures.add([{"part": "log", "release": "train", "figure": "users", "value": 5}])
+    figures.add([{"part": "leaked", "release": "a", "figure": "secrets", "value": 0.25, "low": 0.1, "high": 0.5}])
+    figures.add([{"part": "leaked", "release": "a", "figure": "known visit", "value": None}])
+    again = FigureFile(tmp_path / "figures.csv")
+    assert again.lacking("leaked", "a", ["secrets", "known visit", "regurgitated"]) == ["regurgitated"]
+    assert again.rows_of("a", ["leaked"])[0]["value"] == 0.25
+    again.add([{"part": "log", "release": "train", "figure": "users", "value": 5}])
+    with pytest.raises(InputError, match="a log with 5 users in train, and this one has 6; name another file"):
+        again.add([{"part": "log", "release": "train", "figure": "users", "value": 6}])
+
+
+def test_a_varied_number_is_measured_once_and_the_rule_itself_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def fake(name: str, method: Any, log: Any) -> str:
+        made.append(name)
+        return name
+
+    def rows(part: str, release: str, figures: Sequence[str]) -> list[dict[str, Any]]:
+        return [{"part": part, "release": release, "figure": figure, "value": 0.5} for figure in figures]
+
+    monkeypatch.setattr(european_rules, "made", fake)
+    monkeypatch.setattr(european_rules, "kept", lambda _, release: rows("kept", release, KEPT))
+    monkeypatch.setattr(european_rules, "leaked", lambda release, _, figures: rows("leaked", release, figures))
+    sides: Any = SimpleNamespace(
+        train=SimpleNamespace(stage=lambda: None, engine=None),
+        sizes=lambda: [{"part": "log", "release": "train", "figure": "users", "value": 9}],
+    )
+    for _ in range(2):
+        figures = FigureFile(tmp_path / "figures.csv")
+        study = Study(sides, (), figures, ["sensitivity"], ["dma-2026, mini_session"], ["secrets"])
+        study.__dict__["knowledge"] = None
+        study.run()
+        for length in (1, 2, 5, 10):
+            assert not figures.lacking("sensitivity", f"dma-2026, mini_session {length}", [*KEPT, "secrets"])
+    assert made == [f"dma-2026{each}" for each in (", mini_session 1", ", mini_session 2", "", ", mini_session 10")]
+
+
+def test_what_a_log_lacks_is_said() -> None:
+    rows = "".join(f"u{user}\t2006-03-0{day} 10:00:00\tq\n" for user in range(3) for day in (1, 2))
+    log = qc.read(pa.csv.read_csv(pa.py_buffer(("user\ttime\tquery\n" + rows).encode()),
+                                  parse_options=pa.csv.ParseOptions(delimiter="\t")))  # fmt: skip
+    with log:
+        lacking = list(Sides(log, log, log).missing())
+    assert [each.split(":")[0] for each in lacking] == [
+        "The log is read without attributes",
+        "The log lacks results that nobody clicked",
+        "No truth of a synthetic log is known",
+    ]
 
 
 def test_head_torso_and_tail_are_shares_of_the_log_and_cover_all_cases() -> None:
