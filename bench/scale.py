@@ -1,5 +1,7 @@
 """Defaults of methods at any size, beside the engine's own time: `python -m bench.scale LOG... [--only NAME ...]`.
 
+Methods that count views or attributes take logs in Parquet that `querycloak synth --views --attributes ...` makes.
+
 The floor of a method is SQL (bench/floors/) for every grouping that it needs, run by DuckDB alone with the same threads
 and memory, noise left out. Rows are kept in docs/tables/scale.csv, each with the load of the machine; the stages of
 each run in docs/tables/scale-stages.csv. On a busy machine processor seconds say more than seconds.
@@ -13,6 +15,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,8 +35,15 @@ METHODS: dict[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
     "query-pool": ("QueryPool", {"epsilon": EPSILON}, ("query-pool",)),
     "optimal": ("Optimal", BUDGET, ("optimal",)),
     "phrases": ("Phrases", BUDGET, ("phrases",)),
+    "clicks --by device --views": ("Clicks", {**BUDGET, "by": "device", "views": True}, ("clicks-views",)),
+    "queries --by country,week": (
+        "Queries",
+        {**BUDGET, "by": "country,week", "domain_of": "country=iso3166"},
+        ("queries-by",),
+    ),
 }
 """The method's class, its options, and the floors that it needs."""
+PERIOD = datetime(2006, 3, 1), datetime(2006, 6, 1)
 COLUMNS = (
     "method", "rows", "seconds", "processor_seconds", "floor_seconds", "floor_processor_seconds", "ratio",
     "processor_ratio", "peak_gb", "released", "draws", "memory", "load",
@@ -46,18 +56,21 @@ def our_release(name: str, memory: str, path: str, spill: str) -> dict[str, Any]
 
     import querycloak as qc
     from querycloak.engines import connect
+    from querycloak.logs.choices import Choices
     from querycloak.logs.searchlog import read
 
     kind, options, _ = METHODS[name]
+    method = getattr(qc, kind)(**options)
+    choices = Choices(*PERIOD, attributes=method.attributes) if "by" in options else None
     stages, drawn = _watched_engine(), _watched_draws()
     stages.clear()
     drawn.clear()
     begun = time.process_time()
     with (
         tempfile.TemporaryDirectory(dir=spill) as folder,
-        read(path, engine=connect(threads=THREADS, memory=memory)) as log,
+        read(path, engine=connect(threads=THREADS, memory=memory), choices=choices) as log,
     ):
-        release = getattr(qc, kind)(**options).release(log)
+        release = method.release(log)
         counted = time.process_time()
         release.save(Path(folder) / "out")
         released = sum(pq.read_metadata(path).num_rows for path in Path(folder).glob("out/*.parquet"))
@@ -166,8 +179,7 @@ class Floor:
 
 def row(name: str, path: Path, memory: str, ours: Run, theirs: Run | None) -> dict[str, Any]:
     """One row of the table."""
-    with path.open("rb") as file:
-        rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 24), b"")) - 1
+    rows = _rows(path)
     busy, quiet = ours.processor_seconds, None if theirs is None else theirs.processor_seconds
     return {
         "method": name,
@@ -184,6 +196,28 @@ def row(name: str, path: Path, memory: str, ours: Run, theirs: Run | None) -> di
         "memory": memory,
         "load": " ".join(f"{each:.1f}" for each in os.getloadavg()[:2]),
     }
+
+
+def _rows(path: Path) -> int:
+    """Rows of a log."""
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        return int(pq.read_metadata(path).num_rows)
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 24), b"")) - 1
+
+
+def _beginning(path: Path, folder: Path) -> Path:
+    """A short log with the first rows of this one."""
+    if path.suffix != ".parquet":
+        return beginning_of(path, folder)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    short = folder / f"{path.stem}-beginning.parquet"
+    pq.write_table(pa.Table.from_batches([next(pq.ParquetFile(path).iter_batches(1000))]), short)
+    return short
 
 
 def keep(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -206,15 +240,18 @@ def _measured(row: Mapping[str, Any]) -> tuple[str, str, Any, Any]:
 def main() -> None:
     """Measure, and add to the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
-    parser.add_argument("logs", type=Path, nargs="+", help="logs in AOL's form, as `querycloak synth` writes them")
-    parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "logs", type=Path, nargs="+", help="logs that `querycloak synth` writes: in AOL's form, or Parquet"
+    )
+    parser.add_argument("--only", nargs="+", choices=METHODS, help="all that fit the log if not given")
     parser.add_argument("--memory", default=MEMORY)
     parser.add_argument("--no-floor", action="store_true")
     given = parser.parse_args()
     spill = Path(tempfile.mkdtemp(prefix="querycloak-bench-"))
     for path in given.logs:
-        short = beginning_of(path, spill)
-        for name in given.only:
+        short = _beginning(path, spill)
+        fitting = [name for name in METHODS if ("--by" in name) == (path.suffix == ".parquet")]
+        for name in given.only or fitting:
             theirs = None if given.no_floor else once(Floor(name), path, spill)
             ours = once(Ours(name, given.memory), path, spill, short)
             found = row(name, path, given.memory, ours, theirs)

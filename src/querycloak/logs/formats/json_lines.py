@@ -25,7 +25,15 @@ from querycloak.logs.formats.json_objects import (
     spans_of,
 )
 from querycloak.logs.formats.json_values import ABSENT, TRUE
-from querycloak.logs.formats.marked_rows import RawColumns, any_longer, contents_of, line_numbers, marked_batch, no_rows
+from querycloak.logs.formats.marked_rows import (
+    RawColumns,
+    any_longer,
+    contents_of,
+    line_numbers,
+    marked_batch,
+    no_rows,
+    ranks_of,
+)
 from querycloak.logs.formats.shown_results import clicked_values, lists_of, views_field
 from querycloak.logs.formats.signs import Head, mark_other_formats, mark_other_objects
 from querycloak.logs.formats.ubi_documents import is_ubi
@@ -191,7 +199,7 @@ class JsonLinesReader:
             user=texts["user"],
             time=self._read_times(texts["time"].trimmed()),
             query=texts["query"],
-            rank=texts["rank"],
+            rank=ranks_of(texts["rank"]),
             url=texts["url"],
             attributes={name: texts[name] for name in choices.attributes},
             clicked=clicked_values(texts[CLICKED.name], true) if CLICKED.name in texts else None,

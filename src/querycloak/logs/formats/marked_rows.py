@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,27 @@ LONGEST_CONTENT = 1 << 16
 
 def query_texts(queries: Spans, choices: Choices) -> pa.StringArray:
     """The queries as the log will show them."""
-    return normalise(queries) if choices.normalise else queries.strings()
+    if not choices.normalise:
+        return queries.strings()
+    # Results of one search often name the same bytes row after row: these are normalised once.
+    begins = np.ones(len(queries), np.bool_)
+    begins[1:] = (queries.starts[1:] != queries.starts[:-1]) | (queries.ends[1:] != queries.ends[:-1])
+    if 2 * np.count_nonzero(begins) > len(queries):
+        return normalise(queries)
+    return normalise(queries.where(begins)).take(pa.array(np.cumsum(begins) - 1))
+
+
+class Ranks(NamedTuple):
+    """Ranks, and the rows of which they can be read and stand there at all."""
+
+    values: NDArray[np.int32]
+    readable: Mask
+    present: Mask
+
+
+def ranks_of(texts: Spans) -> Ranks:
+    """Ranks that are written as texts."""
+    return Ranks(*integers(texts.trimmed()), texts.lengths > 0)
 
 
 def where_judged(urls: Spans, rank_present: Mask, rank_readable: Mask) -> Spans:
@@ -124,7 +145,7 @@ class RawColumns:
     user: Spans
     time: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Mask]
     query: Spans
-    rank: Spans
+    rank: Ranks
     url: Spans
     attributes: Mapping[str, Spans] = field(default_factory=dict)
     clicked: Clicked | None = None
@@ -143,18 +164,17 @@ class RawColumns:
     ) -> Candidates:
         """Candidates for the log."""
         overlong = overlong | any_longer([self.user, self.query, self.url, *self.attributes.values()])
-        rank, rank_readable = integers(self.rank.trimmed())
-        rank_present = self.rank.lengths > 0
-        url = self.url if clicks else where_judged(self.url, rank_present, rank_readable)
+        ranks = self.rank
+        url = self.url if clicks else where_judged(self.url, ranks.present, ranks.readable)
         return Candidates(
             user=self.user.blank(overlong).trimmed(),
             time=self.time[0],
             time_readable=self.time[1],
             query=query_texts(self.query.blank(overlong), choices),
             url=url_texts(url.blank(overlong), choices),
-            rank=rank,
-            rank_readable=rank_readable,
-            rank_present=rank_present,
+            rank=ranks.values,
+            rank_readable=ranks.readable,
+            rank_present=ranks.present,
             choices=choices,
             undecodable=undecodable,
             overlong=overlong,

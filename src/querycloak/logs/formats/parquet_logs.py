@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from querycloak.errors import InputError, MissingColumn
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats.columns import other_columns, resolve_each
-from querycloak.logs.formats.marked_rows import RawColumns, marked_batch, no_rows
+from querycloak.logs.formats.marked_rows import Ranks, RawColumns, marked_batch, no_rows, ranks_of
 from querycloak.logs.formats.shown_results import clicked_values, listed_texts, lists_of, views_field
 from querycloak.logs.reading.blocks import Part
 from querycloak.logs.reading.checks import LONGEST_FIELD, Clicked, mark
 from querycloak.logs.reading.encodings import to_utf8
+from querycloak.logs.reading.fields import LARGEST_NUMBER
 from querycloak.logs.reading.files import LogFile
 from querycloak.logs.reading.schema import CLICKED, COLUMNS, MARKED_ROWS, SHOWN
 from querycloak.logs.reading.times import TimeParser, in_range, iso_or_epoch
@@ -97,12 +98,14 @@ class ParquetReader:
         """The block's rows, each with its code."""
         count, width = len(block.columns), len(self._mappings[block.file])
         texts, undecodable, overlong = {}, no_rows(count), no_rows(count)
-        for name in ("user", "query", "rank", "url", *choices.attributes):
+        ranks = self._ranks(block)
+        for name in ("user", "query", "url", *choices.attributes, *(("rank",) if ranks is None else ())):
             texts[name], not_utf8, too_long = self._texts(block, name)
             undecodable |= not_utf8
             overlong |= too_long
         columns = RawColumns(
             time=self._times(block),
+            rank=ranks_of(texts.pop("rank")) if ranks is None else ranks,
             attributes={name: texts.pop(name) for name in choices.attributes},
             clicked=self._clicked(block),
             shown=self._shown(block) if views else None,
@@ -120,18 +123,37 @@ class ParquetReader:
             return Spans.empty(count), no_rows(count), no_rows(count)
         column = block.columns.column(mapping[name])
         overlong = no_rows(count)
-        if pa.types.is_dictionary(column.type):
-            column, overlong = _written_out(column)
-        texts, not_utf8 = to_utf8(Spans.of(_as_text(column)), "utf-8")
-        return texts, not_utf8, overlong
+        if _is_coded(column):
+            texts = _coded_texts(column)
+            overlong = texts.lengths > LONGEST_FIELD
+            texts = texts.blank(overlong)
+            if int(texts.lengths.sum()) < len(texts.data):  # a dictionary of many batches: only these texts are checked
+                texts = Spans.of(texts.strings())
+        else:
+            texts = Spans.of(_as_text(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column))
+        return *to_utf8(texts, "utf-8"), overlong
+
+    def _ranks(self, block: ParquetBlock) -> Ranks | None:
+        """Ranks of a column of whole numbers; None if it is another one, which is read as texts."""
+        mapping = self._mappings[block.file]
+        column = block.columns.column(mapping["rank"]) if "rank" in mapping else None
+        if column is None or not pa.types.is_signed_integer(column.type):
+            return None
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        numbers = column.fill_null(-1).to_numpy(zero_copy_only=False)
+        readable = (numbers >= 0) & (numbers <= LARGEST_NUMBER)
+        return Ranks(np.where(readable, numbers, 0).astype(np.int32), readable, present)
 
     def _clicked(self, block: ParquetBlock) -> Clicked | None:
         """Clicked results; None if no file has the column, all if only this one lacks it."""
         if not self.repeats_searches:
             return None
-        if CLICKED.name in self._mappings[block.file]:
+        mapping, count = self._mappings[block.file], len(block.columns)
+        if CLICKED.name in mapping:
+            column = block.columns.column(mapping[CLICKED.name])
+            if pa.types.is_boolean(column.type):
+                return Clicked(column.fill_null(False).to_numpy(zero_copy_only=False), no_rows(count))
             return clicked_values(self._texts(block, CLICKED.name)[0])
-        count = len(block.columns)
         return Clicked(~no_rows(count), no_rows(count))
 
     def _shown(self, block: ParquetBlock) -> pa.ListArray | None:
@@ -193,17 +215,25 @@ def _uuid_texts(stored: pa.Array) -> pa.Array:
     return pc.if_else(stored.is_valid(), written, None)
 
 
-def _written_out(column: pa.DictionaryArray) -> tuple[pa.Array, Mask]:
-    """The column without its dictionary, and which rows are too long; of these nothing is written out."""
-    values = column.dictionary
-    if not _is_bytes(values.type):
-        return column.dictionary_decode(), no_rows(len(column))
-    too_long = pc.greater(pc.binary_length(values), LONGEST_FIELD).fill_null(False)
-    if not pc.any(too_long).as_py():
-        return column.dictionary_decode(), no_rows(len(column))
-    short = pa.DictionaryArray.from_arrays(column.indices, pc.if_else(too_long, pa.scalar(None, values.type), values))
-    overlong = pc.take(too_long, column.indices).fill_null(False).to_numpy(zero_copy_only=False)
-    return short.dictionary_decode(), overlong.astype(np.bool_)
+def _is_coded(column: pa.Array) -> bool:
+    """True for texts that stand in a dictionary."""
+    return bool(pa.types.is_dictionary(column.type)) and _is_bytes(column.type.value_type)
+
+
+def _coded_texts(column: pa.DictionaryArray) -> Spans:
+    """The texts of a column in its dictionary; none is written out."""
+    values, indices = column.dictionary, column.indices
+    if not len(values):
+        return Spans.empty(len(column))
+    index = (indices.fill_null(0) if indices.null_count else indices).to_numpy(zero_copy_only=False)
+    if values.null_count or not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
+        texts = Spans.of(values.cast(pa.large_binary()) if pa.types.is_fixed_size_binary(values.type) else values)
+        coded = Spans(texts.data, texts.starts[index], texts.ends[index])
+    else:  # a dictionary may be far larger than a batch: only what the batch names is looked at
+        _, places, data = values.buffers()
+        offsets = np.frombuffer(places, np.int32)[values.offset :]
+        coded = Spans(np.frombuffer(data or b"", np.uint8), offsets[index], offsets[index + 1])
+    return coded.blank(indices.is_null().to_numpy(zero_copy_only=False)) if indices.null_count else coded
 
 
 def _batch_rows(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
@@ -236,15 +266,12 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _sizes(column: pa.Array) -> NDArray[np.int64]:
     """Number of bytes of each row; fields that are too long are not written out."""
-    coded = pa.types.is_dictionary(column.type)
-    texts = column.dictionary if coded else column
-    if not _is_bytes(texts.type):
+    if _is_coded(column):
+        lengths = _coded_texts(column).lengths.astype(np.int64)
+        return np.where(lengths > LONGEST_FIELD, 0, lengths)
+    if not _is_bytes(column.type):
         return np.full(len(column), 8, np.int64)
-    lengths = pc.fill_null(pc.binary_length(texts), 0)
-    if coded:
-        lengths = pc.if_else(pc.greater(lengths, LONGEST_FIELD), pa.scalar(0, lengths.type), lengths)
-        lengths = pc.fill_null(pc.take(lengths, column.indices), 0)
-    sizes: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes: NDArray[np.int64] = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return sizes
 
 

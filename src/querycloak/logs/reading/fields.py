@@ -62,6 +62,10 @@ def split_lines(data: NDArray[np.uint8], separator: int, width: int) -> tuple[Sp
     return Spans(data, line_starts, line_ends), Fields([Spans(data, starts[i], ends[i]) for i in range(width)], counts)
 
 
+LARGEST_NUMBER = 10**9 - 1
+"""The largest number of nine digits."""
+
+
 def integers(texts: Spans) -> tuple[NDArray[np.int32], Mask]:
     """Whole numbers of up to nine digits, also written `1.0` as pandas does, and which texts are one."""
     values = np.zeros(len(texts), np.int32)

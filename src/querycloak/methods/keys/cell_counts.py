@@ -273,7 +273,13 @@ def ranked_views(log: SearchLog) -> ir.Table:
 
 def first_views(views: ir.Table, most: int) -> ir.Table:
     """Each user's first views at the ranks of `positions`."""
-    return first_records(views.filter(views["rank"] <= LAST_RANK), most)
+    shown = views.filter(views["rank"] <= LAST_RANK)
+    # Views before each moment of a user leave few views to put in order.
+    moments = shown.group_by(["user", "time"]).agg(number=shown.count().cast("int64"))
+    so_far = ibis.window(group_by=moments.user, order_by=moments.time, preceding=None, following=0)
+    moments = moments.mutate(before=moments.number.sum().over(so_far).cast("int64") - moments.number)
+    early = moments.filter(moments.before < most).select("user", "time")
+    return first_records(shown.semi_join(early, ["user", "time"]), most)
 
 
 def _positions(engine: Engine, views: ir.Table, plan: CellPlan, randomness: Randomness) -> pa.Table:

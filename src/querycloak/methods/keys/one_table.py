@@ -320,17 +320,29 @@ class OneTable(KeysMethod):
 
         if self.keyed == "none":
             return cell_counts.count_cells(log, self.grouping, self.cell_plan)
-        cell_counts.check_attributes(log, self.grouping)
-        cells = self.grouping.cells(log.source.choices)
-        rows = cell_counts.with_values(self.rows(log), self.grouping.private)
-        users = log.engine.stage(cell_counts.users_cells(log.engine, rows, self.key, cells, viewed=self.viewed))
-        views = log.engine.stage(cell_counts.first_views(rows, self.cell_plan.events)) if self.viewed else None
+        users, views = self._users_cells(log), None
+        if self.viewed:
+            views = log.engine.stage(cell_counts.first_views(self.rows(log), self.cell_plan.events))
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         selector = self._selector(self._checked_cells(given))
+        cells = self.grouping.cells(log.source.choices)
         of_keys = cell_counts.KeyCells(cells, tuple(self.key), self.grouping.by, viewed=self.viewed)
         return cell_counts.CellsOfKeys(
             selector.count(log), self.table, of_keys, log.engine, users, self.cell_plan, views
         )
+
+    def _users_cells(self, log: SearchLog) -> ir.Table:
+        """Keys and public cells of each user, read once: keys are selected from them, and cells counted."""
+        from querycloak.methods.keys import cell_counts
+
+        cell_counts.check_attributes(log, self.grouping)
+        cells = self.grouping.cells(log.source.choices)
+        name = ("cells", self.table, tuple(self.key), cells, self.viewed)
+        if name not in log.kept:
+            rows = cell_counts.with_values(self.rows(log), self.grouping.private)
+            users = cell_counts.users_cells(log.engine, rows, self.key, cells, viewed=self.viewed)
+            log.kept[name] = log.engine.stage(users)
+        return log.kept[name]
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """Possible contributions of each user, a row for each 1 that is counted; rows of known keys are left out."""
@@ -345,8 +357,13 @@ class OneTable(KeysMethod):
         from querycloak.methods.keys.contribution_bounding import once_per_key
 
         check_attributes(log, self.grouping)
-        rows = with_values(self.rows(log), self.grouping.private)
-        keys = once_per_key(rows, self.key, with_times=self.times is not None)
+        if self.coarse:
+            users = self._users_cells(log)
+            each = users.group_by(["user", *self.key]).agg(earliest=users.earliest.min())
+            keys = each if self.grouping.public else users.select("user", *self.key, "earliest")
+        else:
+            rows = with_values(self.rows(log), self.grouping.private)
+            keys = once_per_key(rows, self.key, with_times=self.times is not None)
         if self.priors is None:
             return keys
         from querycloak.methods.keys.public_priors import with_prior
