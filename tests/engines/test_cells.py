@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querycloak import Clicks, Queries
+from querycloak import Clicks, Queries, evaluate
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.privacy.sampling.randomness import Randomness
@@ -46,6 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             for name, value in zip(rows, values, strict=True):
                 rows[name].append(value)
+    for name, late in zip(rows, ("late", UNTIL, "a", 1, "x.com", True, "DE", "mobile"), strict=True):
+        rows[name].append(late)  # outside the period
     folder = tmp_path_factory.mktemp("cells")
     pq.write_table(pa.table(rows), folder / "log.parquet")
     return folder
@@ -84,6 +89,12 @@ def test_public_cells_are_noised_held_or_not(engine: Engine, folder: Path) -> No
     near(release["queries"], expected, "count")
     assert release.counts == "cells"
     assert method.proven().numbers <= (40, 1e-3)
+    log = opened(engine, folder)
+    outside = Queries(**BUDGET, by="device", domain_of="device=desktop;tablet").release(
+        log, randomness=Randomness(seed=1)
+    )
+    near(outside["queries"], {("a", "desktop"): 80, ("a", "other"): 40}, "count")
+    assert log.accounting().rejected == {"L201": 1}
 
 
 def test_cells_without_keys_are_all_printed(engine: Engine, folder: Path) -> None:
@@ -116,15 +127,55 @@ def test_views_are_counted_by_viewers_and_rank(engine: Engine, folder: Path) -> 
     assert abs((positions[0]["clicks"] or 0) - USERS // 2) <= 60
 
 
-def test_both_engines_release_the_same_tables(duckdb_engine: Engine, spark_engine: Engine, folder: Path) -> None:
-    engines = (duckdb_engine, spark_engine)
-    methods = (
-        Queries(**BUDGET, by="device,week", domain_of="device=desktop;mobile"),
-        Clicks(**BUDGET, views=True, by="country,month", domain_of="country=iso3166"),
+def random_log(path: Path, seed: int, users: range) -> Path:
+    """Views of a few queries and results by these users, in two countries, on two devices, in three weeks."""
+    random, rows = np.random.default_rng(seed), []
+    for user in users:
+        for search in range(3):
+            at = datetime(2024, 1, 1) + timedelta(hours=int(random.integers(21 * 24)), minutes=search)
+            shared = {
+                "user": f"u{user}",
+                "time": at,
+                "query": "ab"[random.integers(2)],
+                "country": ("DE", "fr", None)[random.integers(3)],
+                "device": ("desktop", "mobile")[random.integers(2)],
+            }
+            for rank, url in enumerate(random.permutation(4)[:3], start=1):
+                rows.append(
+                    {**shared, "rank": rank, "url": f"{url}.com", "clicked": bool(random.random() < 0.6 / rank)}
+                )
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def test_seeded_logs_are_released_and_judged_alike_on_both_engines(
+    duckdb_engine: Engine, spark_engine: Engine, tmp_path: Path
+) -> None:
+    paths = (
+        random_log(tmp_path / "train.parquet", 1, range(100)),
+        random_log(tmp_path / "test.parquet", 2, range(100, 130)),
     )
-    for method in methods:
-        tables = [dict(method.release(opened(each, folder), randomness=Randomness(seed=3)).tables) for each in engines]
-        assert all(each == tables[0] for each in tables)
+    choices = Choices(SINCE, UNTIL, attributes=("country", "device"))
+    methods = {
+        "by week": Queries(**BUDGET, by="country,week", domain_of="country=iso3166"),
+        "views": Clicks(**BUDGET, by="device,month", views=True),
+        "cells": Queries(epsilon=40, delta=1e-3, by="week,device", domain_of="device=desktop;mobile", keyed="none"),
+    }
+
+    def judged(engine: Engine) -> tuple[dict[str, dict[str, Any]], list[Row]]:
+        train, test = (read(path, engine=engine, choices=choices) for path in paths)
+        releases = {name: each.release(train, randomness=Randomness(seed=3)) for name, each in methods.items()}
+        rows = evaluate(train, test, releases, tasks=["counts", "click-model"]).rows
+        return {name: dict(release.tables) for name, release in releases.items()}, list(rows)
+
+    ours, spark = judged(duckdb_engine), judged(spark_engine)
+    assert all(table.num_rows for tables in ours[0].values() for table in tables.values())
+    assert {"cells=queries", "rank=1"} <= {row.slice for row in ours[1] if row.value is not None}
+    assert spark[0] == ours[0]
+    pairs = [(asdict(one), asdict(other)) for one, other in zip(spark[1], ours[1], strict=True)]
+    # Sums of floats depend on the order of rows.
+    assert all(one.pop("value") == pytest.approx(other.pop("value"), rel=1e-9) for one, other in pairs)
+    assert all(one == other for one, other in pairs)
 
 
 def test_bad_options_have_one_clear_line(folder: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from querycloak.cli.error_line import as_typed
 from querycloak.cli.guarantee_command import guarantee_lines
 from querycloak.cli.inspect_command import PRIVATE
 from querycloak.errors import ParameterError
+from querycloak.methods.keys.one_table import OneTable
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
 from querycloak.privacy.guarantee import Guarantee
@@ -36,7 +37,8 @@ def why_empty(method: Method, log: SearchLog, card: dict[str, Any]) -> list[Sent
 
     if _has_rows(card):
         return []
-    reason, most = why_nothing_came_out(log)
+    attributes = method.grouping.private if isinstance(method, OneTable) else ()
+    reason, most = why_nothing_came_out(log, attributes)
     if most and "min_term_users" in method.parameters():
         return []  # words and groups decide, not the pair that most users share
     epsilon = _epsilon_for(method, most) if most else None

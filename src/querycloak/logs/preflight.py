@@ -7,7 +7,7 @@ terminal; the card of such a release lists that as unprotected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -179,15 +179,21 @@ def hints(
     return shapes
 
 
-def why_nothing_came_out(log: SearchLog) -> tuple[Sentence, int]:
-    """The likely reason for an empty release, and the number of users of the key that most users share (0: unknown)."""
+def why_nothing_came_out(log: SearchLog, attributes: Sequence[str] = ()) -> tuple[Sentence, int]:
+    """The likely reason for an empty release, and the number of users of the key that most users share (0: unknown).
+
+    attributes: those that are a part of the key.
+    """
     problem = nothing_to_count(log)
     if problem is not None:
         return problem, 0
     rows, names = (log.clicks, ["query", "url"]) if log.clicks_counted else (log.rows, ["query"])
     what = "pair of query and url" if log.clicks_counted else "query"
-    users = rows.group_by(names).agg(users=rows.user.nunique())
+    what = " and ".join([what, *attributes])
+    users = rows.group_by([*names, *attributes]).agg(users=rows.user.nunique())
     most = int(log.engine.fetch(users.agg(most=users.users.max()))["most"].to_pylist()[0] or 0)
     if most < 2:
+        if attributes:
+            return Sentence("no {what} is shared by two users: take a coarser attribute", what=what), 0
         return Sentence("no {what} is shared by two users: is the column of users one of row ids?", what=what), 0
     return Sentence("the {what} that most users share has {most:,} users, too few here", what=what, most=most), most

@@ -20,6 +20,11 @@ def release(method: str, *options: str) -> Command:
     return lambda log, out: ["release", method, str(log), "--out", str(out), *options]
 
 
+RECORDS = (
+    *("--columns", "user=AnonID,time=QueryTime,query=Query,rank=ItemRank,url=ClickURL,clicked=ItemRank,country=Query"),
+    *("--attributes", "country", "--since", "2006-03-01", "--until", "2006-04-01", "--epsilon", "8", "--delta", "1e-3"),
+)
+"""The log as a table of results shown, whose attribute holds whatever a user typed."""
 COMMANDS: dict[str, Command] = {
     "clicks": release("clicks", "--epsilon", "4", "--delta", "1e-3", "--selection", "gaussian"),
     "rounds": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "multi-round"),
@@ -32,6 +37,13 @@ COMMANDS: dict[str, Command] = {
     "counted clicks": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--count-of", "clicks"),
     "clicks paper": release("clicks", "--noise", "1", "--threshold", "20", "--variant", "paper"),
     "queries": release("queries", "--epsilon", "8", "--delta", "1e-3"),
+    "queries by attributes": release(
+        "queries", "--by", "country,week", "--domain-of", "country=weather;maps", *RECORDS
+    ),
+    "cells": release(
+        "queries", "--by", "country,week", "--domain-of", "country=weather;maps", "--keyed", "none", *RECORDS
+    ),
+    "views": release("clicks", "--views", "--by", "country", *RECORDS),
     "sessions": release("sessions", "--epsilon", "8", "--delta", "1e-3"),
     "sessions and queries": release("sessions", "--epsilon", "8", "--delta", "1e-3", "--tables", "queries,sessions"),
     "query-pool": release("query-pool", "--epsilon", "8"),

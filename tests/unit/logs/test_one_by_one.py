@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from querycloak.logs.choices import Choices
 from querycloak.logs.reading.checks import KEPT
 from querycloak.logs.searchlog import prepare
 
@@ -35,6 +36,7 @@ LONG = st.sampled_from([b"x " * 32_000, b"y" * (1 << 16), b"z" * ((1 << 16) + 1)
 WEIRD = st.sampled_from([b"\x1b]0;x\x07", "\u202egnp".encode(), b"NaN", b"\x00"])
 ODD = TEXTS.map(str.encode) | TEXTS.map(lambda text: text.encode("gb18030")) | st.binary(max_size=6) | WEIRD | LONG
 RANKS = st.sampled_from([b"", b"1", b"2 3", b"one"])
+CLICKED = st.sampled_from([b"", b"1", b"FALSE", b"maybe"])
 TIMES = st.sampled_from(["12:00:00", "12:00:01", "25:00:00"])
 
 
@@ -49,13 +51,16 @@ class Row:
     url: bytes
     lacks: frozenset[str] = frozenset()
     rough: bytes = b""
+    clicked: bytes = b""
+    country: bytes = b""
 
 
 def rows(users: Sequence[bytes], *, odd: bool) -> st.SearchStrategy[list[Row]]:
     texts = ODD if odd else TEXTS.map(str.encode) | TEXTS.map(lambda text: text.encode("gb18030"))
     lacks = st.frozensets(st.sampled_from(["time", "query", "rank", "url"] if odd else ["rank", "url"]))
     rough = st.sampled_from([b"", b"", b"\t", b"\r", b'"', b",,", b"}", MARK]) if odd else st.just(b"")
-    return st.lists(st.builds(Row, st.sampled_from(users), TIMES, texts, RANKS, texts, lacks, rough), max_size=6)
+    row = st.builds(Row, st.sampled_from(users), TIMES, texts, RANKS, texts, lacks, rough, CLICKED, texts)
+    return st.lists(row, max_size=6)
 
 
 def aol(row: Row) -> bytes:
@@ -90,6 +95,17 @@ def mapped(row: Row) -> bytes:
     return json.dumps({"event": {"user": held.pop("user"), **held}}).encode()
 
 
+def viewed(row: Row) -> bytes:
+    return b",".join([csv(row), row.clicked, row.country])
+
+
+def viewed_json(row: Row) -> bytes:
+    texts = {"clicked": row.clicked, "country": row.country}
+    return json.dumps(
+        {**json.loads(jsonl(row).lower()), **{name: text.decode("utf-8", "replace") for name, text in texts.items()}}
+    ).encode()
+
+
 @dataclass(frozen=True)
 class Written:
     """A way to write a log, and how it is then read."""
@@ -100,6 +116,7 @@ class Written:
 
 
 PATHS = {name: f"event.{name}" for name in ("user", "time", "query", "rank", "url")}
+COUNTRY = {"choices": Choices(attributes=("country",))}
 FORMATS: dict[str, Written] = {
     "aol": Written(aol, {"log_format": "aol"}),
     "aol in gb18030": Written(aol, {"log_format": "aol", "encoding": "gb18030"}),
@@ -110,12 +127,16 @@ FORMATS: dict[str, Written] = {
     "tsv": Written(lambda row: csv(row).replace(b",", b"\t"), {"log_format": "csv"}, b"user\ttime\tquery\trank\turl\n"),
     "json lines": Written(jsonl, {"log_format": "jsonl"}),
     "json lines by paths": Written(mapped, {"columns": PATHS}),
+    "csv with views": Written(viewed, {"log_format": "csv", **COUNTRY}, b"user,time,query,rank,url,clicked,country\n"),
+    "json lines with views": Written(viewed_json, {"log_format": "jsonl", **COUNTRY}),
 }
 
 
 def kept(folder: Path, size: int | None, **options: Any) -> list[tuple[Any, ...]]:
     """The rows that are kept of all others, read in parts of a size."""
     source = prepare(folder, **options).source
+    if source.reader.views is not None:
+        source = source.with_views()
     batches = [source.parse(block) for part in source.parts(size) for block in source.blocks(part)]
     found = [row for batch in batches for row in batch.to_pylist() if row["code"] == KEPT and row["user"] in NAMES]
     return sorted((tuple(row.values()) for row in found), key=repr)
@@ -173,7 +194,11 @@ def test_without_clicks_the_same_rows_are_kept(tmp_path: Path, name: str, held: 
     for part in source.parts(None):
         for block in source.blocks(part):
             whole, searches = source.parse(block), source.without_clicks().parse(block)
-            assert searches.equals(whole.select(["user", "time", "query", "code"]))
+            names = ["user", "time", "query", *source.choices.attributes, "code"]
+            assert searches.equals(whole.select(names))
+            if source.reader.views is not None:
+                shown = source.with_views().parse(block)
+                assert shown.select(names).equals(whole.select(names))
 
 
 @given(others=rows(OTHERS, odd=False), more=rows(ONE_MORE, odd=True), first=st.booleans(), binary=st.booleans())
@@ -191,7 +216,8 @@ def test_one_more_user_in_parquet_too(
     pq.write_table(parquet(more, lacks, not binary), apart / ("0.parquet" if first else "2.parquet"))
     mixed = clear(tmp_path / "mixed")
     pq.write_table(parquet(more + others if first else others + more, frozenset(), binary), mixed / "1.parquet")
-    assert kept(alone, None) == kept(apart, None) == kept(mixed, None)
+    for options in ({}, COUNTRY):
+        assert kept(alone, None, **options) == kept(apart, None, **options) == kept(mixed, None, **options)
 
 
 def parquet(written: list[Row], lacks: frozenset[str], binary: bool) -> pa.Table:
@@ -205,5 +231,7 @@ def parquet(written: list[Row], lacks: frozenset[str], binary: bool) -> pa.Table
         "query": texts([row.query for row in written]),
         "rank": texts([row.rank for row in written]),
         "url": texts([row.url for row in written]),
+        "clicked": texts([row.clicked for row in written]),
+        "country": texts([row.country for row in written]),
     }
     return pa.table({name: column for name, column in columns.items() if name not in lacks})

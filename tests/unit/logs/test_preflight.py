@@ -116,6 +116,23 @@ def test_reasons_for_an_empty_release(duckdb_engine: Engine, tmp_path: Path) -> 
     assert (str(reason), most) == ("the query that most users share has 2 users, too few here", 2)
     alone = opened(tmp_path, duckdb_engine, aol(rows[:20]), "alone.tsv")
     assert "no query is shared by two users" in str(why_nothing_came_out(alone)[0])
+    parts = "user,time,query,part\n" + "".join(
+        f"u{number},2024-01-01 00:00:00,same,part {number // 2}\n" for number in range(40)
+    )
+    by_part = read(write(tmp_path / "parts.csv", parts), engine=duckdb_engine, log_format="csv", attributes=["part"])
+    reason, most = why_nothing_came_out(by_part, ["part"])
+    assert (str(reason), most) == ("the query and part that most users share has 2 users, too few here", 2)
+
+
+def test_the_command_line_looks_for_shared_keys_with_their_attributes(tmp_path: Path) -> None:
+    rows = "".join(f"u{number},2024-01-01 00:00:00,same,part {number}\n" for number in range(40))
+    log = write(tmp_path / "log.csv", "user,time,query,part\n" + rows)
+    done = in_process(
+        *("release", "queries", log, "--log-format", "csv", "--attributes", "part", "--by", "part"),
+        *("--epsilon", "1", "--delta", "1e-6", "--out", tmp_path / "out"),
+    )
+    assert done.returncode == 0
+    assert "no query and part is shared by two users: take a coarser attribute" in done.stderr
 
 
 def test_shapes_that_are_often_mistakes_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
