@@ -23,7 +23,7 @@ from querycloak.logs.choices import PERIODS, Choices, microseconds
 from querycloak.logs.reading.schema import MINUTE, microseconds_of, pause_before
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import Grouping, PublicCells, grouping_of
-from querycloak.methods.keys.cell_counts import RANKS, ranked_views, users_cells, with_cell, with_values
+from querycloak.methods.keys.cell_counts import RANKS, ranked_views, users_cells, with_values
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.public_lists import BUILT_IN
 from querycloak.methods.keys.public_priors import with_prior
@@ -114,10 +114,7 @@ def counted_cells(log: SearchLog, kind: str, table: pa.Table, card: CellsOfCard)
     viewed, grouping = "ranks" in table.column_names, card.grouping
     public = grouping.cells(card.period)
     key = card.key(kind)
-    rows = card.rows(log, kind, viewed=viewed)
-    users = users_cells(log.engine, rows, key, public, viewed=viewed)
-    users = users.mutate(place=users.within // OUTCOMES) if viewed else users.mutate(place=users.cell)
-    truth = log.engine.stage(users.group_by([*key, "place"]).agg(n=users.count()))
+    users, truth = _true_cells(log, kind, card, viewed=viewed)
     number = "viewers" if viewed else "count"
     released = table.select([*key, number]).append_column("place", places_of(table, public, viewed=viewed))
     released = released.append_column("row", pa.array(np.arange(table.num_rows)))
@@ -127,11 +124,24 @@ def counted_cells(log: SearchLog, kind: str, table: pa.Table, card: CellsOfCard)
     groups = [
         group
         for name in grouping.by
-        for group in _groups(log, rows, truth, table, name, grouping, public, viewed=viewed)
+        for group in _groups(log, users, truth, table, name, grouping, public, viewed=viewed)
     ]
     return CountedCells(
         _whole(table[number]), _whole(joined["n"]), _whole(sizes["n"]), _whole(sizes["cells"]), tuple(groups)
     )
+
+
+def _true_cells(log: SearchLog, kind: str, card: CellsOfCard, *, viewed: bool) -> tuple[ir.Table, ir.Table]:
+    """Each user's keys and cells, once; and the users of each. Releases that differ in their budgets share them."""
+    key, public = card.key(kind), card.grouping.cells(card.period)
+    name = ("true cells", kind, tuple(key), public, viewed, card.period)
+    if (name, "users") not in log.kept:
+        users = users_cells(log.engine, card.rows(log, kind, viewed=viewed), key, public, viewed=viewed)
+        users = users.mutate(place=users.within // OUTCOMES) if viewed else users.mutate(place=users.cell)
+        users = log.engine.stage(users.select("user", *key, "cell", "place"))
+        log.kept[name, "users"] = users
+        log.kept[name, "cells"] = log.engine.stage(users.group_by([*key, "place"]).agg(n=users.count()))
+    return log.kept[name, "users"], log.kept[name, "cells"]
 
 
 def places_of(table: pa.Table, public: PublicCells, *, viewed: bool) -> pa.Array:
@@ -146,7 +156,7 @@ def places_of(table: pa.Table, public: PublicCells, *, viewed: bool) -> pa.Array
 
 def _groups(
     log: SearchLog,
-    rows: ir.Table,
+    cells: ir.Table,
     truth: ir.Table,
     table: pa.Table,
     name: str,
@@ -157,12 +167,11 @@ def _groups(
 ) -> Iterator[Group]:
     """The values of an attribute: each where there are few, then by the decade of their users."""
     if name in grouping.private:
-        users, volume = rows.select("user", value=rows[name]), truth.select("n", value=truth[name])
+        users, volume = cells.select("user", value=cells[name]), truth.select("n", value=truth[name])
     else:
         place = [axis.name for axis in public.axes].index(name)
         size, stride = len(public.axes[place].values), public.strides()[place]
-        placed = with_cell(log.engine, rows, public)
-        users = placed.select("user", value=placed.cell // stride % size)
+        users = cells.select("user", value=cells.cell // stride % size)
         volume = truth.select("n", value=truth.place // (len(RANKS) if viewed else 1) // stride % size)
     people = log.engine.fetch(users.group_by("value").agg(users=users.user.nunique())).sort_by("value")
     volumes = log.engine.fetch(volume.group_by("value").agg(n=volume.n.sum())).sort_by("value")
