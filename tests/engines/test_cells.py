@@ -192,6 +192,8 @@ def test_bad_options_have_one_clear_line(folder: Path, tmp_path: Path) -> None:
             Queries(**BUDGET, **options)
     with pytest.raises(ParameterError, match="default variant"):
         Clicks(epsilon=8, delta=1e-6, variant="paper", by="country")
+    one = write(tmp_path / "one.txt", "desktop\n")
+    assert Queries(**BUDGET, by="device", domain_of=f"device={one}").grouping.domains == {"device": ("desktop",)}
     log = read(folder / "log.parquet")
     with pytest.raises(ParameterError, match="the log was read without: name them with attributes"):
         Queries(**BUDGET, by="country").release(log)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from querycloak.logs.choices import PERIODS
+from querycloak.logs.choices import PERIODS, Choices
+from querycloak.methods.keys.attributes import period_axis
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
 from querycloak.pages.comparison_pictures import percent_axis
@@ -40,8 +42,16 @@ def period_picture(release: Release, described: Description) -> Picture | None:
         names = [name for name in table.schema.names if name != period and name not in (*_NUMBERS, *_BESIDE)]
         series = _largest(rows, names, period, number)
         if series:
-            return _picture(series, kind, period, number, round(wide))
+            return _picture(series, kind, period, number, round(wide), _periods(release, period, series))
     return None
+
+
+def _periods(release: Release, period: str, series: dict[str, list[tuple[str, int]]]) -> Sequence[str]:
+    """All periods of the log, by its card: one without any row is a gap, too."""
+    since, until = (release.log.get(name) for name in ("since", "until"))
+    if since is None or until is None:
+        return sorted({at for points in series.values() for at, _ in points})
+    return period_axis(period, Choices(datetime.fromisoformat(str(since)), datetime.fromisoformat(str(until)))).values
 
 
 def _largest(
@@ -65,8 +75,9 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _picture(series: dict[str, list[tuple[str, int]]], kind: str, period: str, number: str, margin: int) -> Picture:
-    periods = sorted({at for points in series.values() for at, _ in points})
+def _picture(
+    series: dict[str, list[tuple[str, int]]], kind: str, period: str, number: str, margin: int, periods: Sequence[str]
+) -> Picture:
     rows = [_row(name, at, dict(points).get(at), margin) for name, points in series.items() for at in periods]
     ends = [(min(points, key=_count), max(points, key=_count), name, points) for name, points in series.items()]
     text = "; ".join(

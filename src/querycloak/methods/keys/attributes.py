@@ -91,13 +91,13 @@ class Grouping:
     @cached_property
     def written(self) -> str | None:
         """The domains as an option holds them: files are replaced by their values."""
-        texts = [f"{name}={self.names.get(name, ';'.join(values))}" for name, values in self.domains.items()]
+        texts = [f"{name}={self.names.get(name) or _written(values)}" for name, values in self.domains.items()]
         return ",".join(texts) or None
 
     def cells(self, choices: Choices) -> PublicCells:
         """The public cells; too many are refused, from parameters alone."""
         axes = [
-            _period(name, choices) if name in PERIODS else Axis(name, (*self.domains[name], OTHER))
+            period_axis(name, choices) if name in PERIODS else Axis(name, (*self.domains[name], OTHER))
             for name in self.public
         ]
         cells = PublicCells(tuple(axes))
@@ -153,7 +153,12 @@ def _values(source: str) -> tuple[str, ...]:
     return values
 
 
-def _period(name: str, choices: Choices) -> Axis:
+def _written(values: Sequence[str]) -> str:
+    """Values with semicolons between; a single one has it behind, or it would be the name of a file."""
+    return ";".join(values) if len(values) > 1 else f"{values[0]};"
+
+
+def period_axis(name: str, choices: Choices) -> Axis:
     """Days, weeks (by their Monday) or months between the public ends of a log."""
     if choices.since is None or choices.until is None:
         raise ParameterError(
