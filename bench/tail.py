@@ -2,7 +2,8 @@
 
 For each budget a release of `queries`, `phrases` and `phrases --queries` of nine tenths of the users, judged by the
 others: what can be expressed, bits, completion, suggestion; and the paired difference from `queries` (no-data for
-suggestion) with its interval over users. docs/phrases.md has the figures.
+suggestion) with its interval over users. Completion also with whole queries and public text, without any word: what of
+the gain is due to public text. docs/phrases.md has the figures.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import querycloak as qc
 from bench.standard_releases import SEED, STANDARD
@@ -32,6 +35,7 @@ from querycloak.privacy.sampling.randomness import Randomness
 
 DELTAS = {1.0: 1e-6, 3.0: math.exp(-10), 8.0: 1e-6}
 SHOWN = {"language": ("expressible", "bits_per_query"), "completion": ("RR@10", "Success@10"), "suggestion": ("R@5",)}
+PUBLIC = "queries + public text"
 COLUMNS = ("release", "rows", "task", "measure", "value", "difference", "low", "high", "cases")
 
 
@@ -46,6 +50,15 @@ def releases(train: SearchLog, epsilons: Sequence[float]) -> Iterator[Target]:
             release = method.release(train, randomness=Randomness(SEED))
             sys.stderr.write(f"{name}, {epsilon:g}: {time.perf_counter() - began:.0f} s\n")
             yield Target.of(release, f"{name}, {epsilon:g}")
+            if name == "queries":
+                yield _with_public_text(Target.of(release, f"{PUBLIC}, {epsilon:g}"))
+
+
+def _with_public_text(queries: Target) -> Target:
+    """A release of queries with a table of no phrase: its model completes by whole queries and public text."""
+    marks = {"begins": pa.bool_(), "ends": pa.bool_()}
+    columns = pa.schema({"phrase": pa.string(), "words": pa.int64(), **marks, "count": pa.int64()})
+    return replace(queries, tables={"phrases": columns.empty_table(), **queries.tables})
 
 
 def compared(logs: Logs, task: str) -> Iterator[dict[str, Any]]:
@@ -54,7 +67,7 @@ def compared(logs: Logs, task: str) -> Iterator[dict[str, Any]]:
     prepared = chosen.prepare(logs)
     scored: dict[str, Mapping[str, CaseScores]] = {}
     for subject in logs.subjects:
-        if chosen.unsupported_reason(subject) is None:
+        if chosen.unsupported_reason(subject) is None and (task == "completion" or not subject.name.startswith(PUBLIC)):
             scores = [each for each in prepared.scores(subject) if isinstance(each, CaseScores) and each.slice is None]
             scored[subject.name] = {each.measure.name: each for each in scores}
     for subject in logs.subjects:
@@ -97,6 +110,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=STANDARD.seed)
     parser.add_argument("--budgets", type=float, nargs="+", default=list(DELTAS), choices=list(DELTAS))
     parser.add_argument("--tasks", nargs="+", default=list(SHOWN), choices=list(SHOWN))
+    parser.add_argument("--original", action="store_true", help="Judge the log itself, too.")
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -106,7 +120,8 @@ def main() -> None:
             sides = qc.split(whole, Path(folder) / "split", by="user")
         engine = qc.connect("duckdb")
         train, test = (qc.read(side, engine=engine) for side in (sides.train, sides.test))
-        subjects: tuple[Subject, ...] = (Original(train), NoData(train), *releases(train, given.budgets))
+        original = (Original(train),) if given.original else ()
+        subjects: tuple[Subject, ...] = (*original, NoData(train), *releases(train, given.budgets))
         logs = Logs(train, test, subjects)
         for task in given.tasks:
             for row in compared(logs, task):

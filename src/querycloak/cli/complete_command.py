@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -27,9 +28,9 @@ def complete(
     open_word = typed + " " * (prefix[-1:].isspace() and bool(typed))
     completions = load(release).model().complete(open_word, count)
     if as_json:
-        json.dump({"completions": [{"query": each.query, "score": each.score} for each in completions]}, sys.stdout)
+        json.dump({"completions": [asdict(each) for each in completions]}, sys.stdout)
         sys.stdout.write("\n")
         return
-    sys.stdout.write("".join(f"{each.score:8.2e}  {printable(each.query)}\n" for each in completions))
+    sys.stdout.write("".join(f"{each.score:8.2e}  {each.source:8}  {printable(each.query)}\n" for each in completions))
     if not completions:
-        sys.stdout.write("no completion: no released query or word begins so\n")
+        sys.stdout.write("no completion: no released query or word and no public phrase begins so\n")

@@ -127,6 +127,7 @@ def _secret(summary: Summary) -> Iterator[str]:
 def _completed(target: Path) -> Iterator[str]:
     """A prefix with which no released query begins, completed from released words."""
     from querycloak.comparison.comparison_folder import RELEASES
+    from querycloak.language.query_model import PUBLIC
     from querycloak.methods.evidence import load
     from querycloak.pages.shown_text import shown_text
 
@@ -135,7 +136,8 @@ def _completed(target: Path) -> Iterator[str]:
     prefix = _unasked(phrases, queries) if phrases.is_dir() and queries.is_dir() else None
     if prefix is None:
         return
-    completions = load(phrases).model().complete(f"{prefix} ", _COMPLETIONS)
+    model = load(phrases).model()
+    completions = [each for each in model.complete(f"{prefix} ", _COMPLETIONS) if each.source != PUBLIC]
     if completions:
         yield f"\nNo released query begins with {prefix + ' '!r}. Released words complete it ({_PHRASES}):"
         yield from (f"  {shown_text(each.query, WIDTH - 2)}" for each in completions)

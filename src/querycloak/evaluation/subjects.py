@@ -23,8 +23,6 @@ from querycloak.releases.tables import KINDS, OF_DRAWS
 CLICKS, LATER, NEXT, QUERIES, ROWS = "clicks", "later", "next", "queries", "rows"
 """query, url, count · query, next_query (anywhere later in a session), count · the same, right after · query, count ·
 user, time, query."""
-_SEARCHES = 10**9
-"""Searches of which counts of probable queries are a share."""
 _LEFT_OUT = "its rows hold other texts in place of what was asked"
 
 
@@ -75,7 +73,7 @@ def table_of(subject: Subject, known: str) -> pa.Table:
 
 
 def _probable_queries(phrases: pa.Table, subject: Subject) -> pa.Table:
-    """query and count: the queries that the model of phrases finds probable, of a billion searches."""
+    """query and count: queries in the order of the model of phrases; counts fall by 1 and have no other meaning."""
     from querycloak.releases.release_model import model_of_phrases
 
     whole: dict[str, float] = {}
@@ -84,10 +82,9 @@ def _probable_queries(phrases: pa.Table, subject: Subject) -> pa.Table:
         whole = dict(zip(table["query"].to_pylist(), map(float, table["count"].to_pylist()), strict=True))
     if not phrases.num_rows and not whole:
         return pa.table({"query": pa.array([], pa.string()), "count": pa.array([], pa.int64())})
-    model = model_of_phrases(phrases.to_batches(), whole)
-    probable = model.most_probable()
-    counts = [int(_SEARCHES * model.score(query, probability)) for query, probability in probable.items()]
-    return pa.table({"query": pa.array(list(probable), pa.string()), "count": pa.array(counts, pa.int64())})
+    ranked = model_of_phrases(phrases.to_batches(), whole).ranked()
+    places = pa.array(range(len(ranked), 0, -1), pa.int64())
+    return pa.table({"query": pa.array(ranked, pa.string()), "count": places})
 
 
 def _pairs(sessions: pa.Table) -> pa.Table:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from querycloak.errors import ParameterError
 from querycloak.language.character_model import character_bits
 from querycloak.language.word_model import BEGIN, END, Gram, WordModel
 from querycloak.privacy.parameters import of_kind, whole
+from querycloak.text.english import STOP_WORDS, public_queries
 from querycloak.text.word_boundaries import joined, words_of
 
 __all__ = ["Completed", "QueryModel"]
@@ -32,12 +33,17 @@ _BEAM, _NEXT, _LONGEST = 40, 12, 8
 """Width of the search for completions, next words tried at each step, and words of a completion at most."""
 
 
+RELEASED, SPELLED, PUBLIC = "released", "words", "public"
+"""Sources of completions: a released query, released words, public text alone."""
+
+
 @dataclass(frozen=True)
 class Completed:
-    """A completion and its score: its probability, but at most that of the rarest released query if it is not one."""
+    """A completion, its source and its score: its probability, but at most the score of the completion before it."""
 
     query: str
     score: float
+    source: str
 
 
 @dataclass(frozen=True)
@@ -78,44 +84,65 @@ class QueryModel:
         return query in self.whole or (bool(words) and all(map(self.words.knows, words)))
 
     def complete(self, prefix: str, n: int = 10) -> list[Completed]:
-        """Return up to n queries that begin with these letters: released ones by count, then those that words spell."""
+        """Return up to n queries that begin with these letters: released ones, those that words spell, public ones."""
         of_kind("prefix", prefix, str, "a text", "give the first letters of a query")
         whole("n", n, "such as 10", least=1, most=1000)
-        candidates = dict.fromkeys(self._known(prefix, 4 * n))
-        candidates |= dict.fromkeys(self._by_words(prefix, 4 * n))
-        scored = (Completed(query, self.score(query, self.probability(query))) for query in candidates)
-        return heapq.nsmallest(n, scored, key=lambda each: (-each.score, each.query not in self.whole, each.query))
+        completions: dict[str, Completed] = {}
+        least = 1.0
+        for source, queries in self._sources(prefix, n):
+            for query in (each for each in queries if each not in completions and len(completions) < n):
+                least = min(least, self.probability(query))
+                completions[query] = Completed(query, least, source)
+            if len(completions) == n:
+                break
+        return list(completions.values())
 
-    def most_probable(self, n: int = 20_000) -> dict[str, float]:
-        """Return about n probable queries with their probabilities: whole queries, and those that words spell."""
+    def _sources(self, prefix: str, n: int) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield completions with their source: what came out as a whole has more users than what did not."""
+        yield RELEASED, self._known(prefix, n)
+        yield SPELLED, self._by_count(self.words.starting_with(prefix))[:n]
+        yield SPELLED, self._by_words(prefix, 4 * n)
+        yield PUBLIC, public_completions(prefix, 2 * n)
+
+    def ranked(self, n: int = 20_000) -> list[str]:
+        """Return queries in the order of completions: released ones, words, about n longer ones that words spell."""
         whole("n", n, "such as 20,000", least=1)
         spelled: dict[str, float] = {}
         for exponent in range(*_LIKELIHOODS):
             spelled = self._spelled(2.0**-exponent, 4 * n)
             if len(spelled) >= n:
                 break
-        return spelled | {query: self.probability(query) for query in self.whole}
+        released = sorted(self.whole, key=lambda query: (-self.whole[query], query))
+        words = self._by_count(self.words.words)
+        return list(dict.fromkeys([*released, *words, *sorted(spelled, key=spelled.__getitem__, reverse=True)]))
 
-    def score(self, query: str, probability: float) -> float:
-        """Return the score of a completion: what did not come out as a whole has fewer users than what did."""
-        return probability if query in self.whole else min(probability, self._least_whole)
+    def _by_count(self, words: Sequence[str]) -> list[str]:
+        """Return words that may be queries by themselves, the most frequent first: no stop words."""
+        return sorted(set(words) - STOP_WORDS, key=lambda word: (-self.grams[(word,)], word))
 
     def _spelled(self, least: float, most: int) -> dict[str, float]:
-        """Return queries that words spell with a probability of about `least` or more; at most so many."""
+        """Return queries that words spell with a probability of about `least` or more, of at most so many beginnings."""
         queries: dict[str, float] = {}
         share = 1 - self._whole_share - CHARACTERS
-        waiting: list[tuple[float, tuple[str, ...]]] = [(share, (BEGIN,))]
-        while waiting and len(queries) < most:
-            chance, words = waiting.pop()
-            for word, probability in self.words.above(words, least / chance):
-                if chance * probability < least:
+        waiting: list[tuple[float, tuple[str, ...]]] = [(-share, (BEGIN,))]
+        for _ in range(most):
+            if not waiting:
+                break
+            negative, words = heapq.heappop(waiting)  # the most probable beginning
+            for word, probability in self.words.above(words, least / -negative):
+                chance = -negative * probability
+                if chance < least or self._stutters(words, word):
                     continue
                 if word != END:
-                    waiting.append((chance * probability, (*words, word)))
+                    heapq.heappush(waiting, (-chance, (*words, word)))
                 elif len(words) > 1:
                     text = joined(words[1:])
-                    queries[text] = max(queries.get(text, 0.0), chance * probability)
+                    queries[text] = max(queries.get(text, 0.0), chance)
         return queries
+
+    def _stutters(self, words: Sequence[str], word: str) -> bool:
+        """Say if a word would stand twice in a row, and did not come out so."""
+        return word in words[-1:] and (word, word) not in self.grams
 
     def sample(self, n: int, seed: int) -> list[str]:
         """Draw n queries, from whole queries or word by word; the same seed gives the same queries."""
@@ -129,11 +156,6 @@ class QueryModel:
     @cached_property
     def _total(self) -> float:
         return sum(self.whole.values())
-
-    @cached_property
-    def _least_whole(self) -> float:
-        """The least probability of a whole query; 1 if there are none."""
-        return self._whole_share * min(self.whole.values()) / self._total if self.whole else 1.0
 
     @cached_property
     def _whole_law(self) -> NDArray[np.float64]:
@@ -161,7 +183,7 @@ class QueryModel:
             grown: list[tuple[float, tuple[str, ...]]] = []
             for logarithm, words in beam:
                 for word, probability in self.words.likely((BEGIN, *words), _NEXT):
-                    if probability > 0:
+                    if probability > 0 and not self._stutters(words, word):
                         grown.append((logarithm + math.log2(probability), (*words, word)))
             ended += [(logarithm, joined(words[:-1])) for logarithm, words in grown if words[-1] == END]
             beam = heapq.nlargest(_BEAM, (each for each in grown if each[1][-1] != END))
@@ -193,3 +215,16 @@ class QueryModel:
             if word != END:
                 words.append(word)
         return joined(words[1:])
+
+
+def public_completions(prefix: str, n: int) -> list[str]:
+    """Return up to n public phrases that begin with these letters, the most frequent ones."""
+    texts, weights = _public_texts()
+    first, end = bisect_left(texts, prefix), bisect_left(texts, prefix + "\U0010ffff")
+    return [texts[at] for at in heapq.nlargest(n, range(first, end), key=weights.__getitem__)]
+
+
+@lru_cache(maxsize=1)
+def _public_texts() -> tuple[list[str], list[float]]:
+    queries = public_queries()
+    return queries["query"].to_pylist(), queries["weight"].to_pylist()

@@ -15,6 +15,8 @@ from querycloak.text.word_boundaries import joined, words_of
 
 LONGEST = 3
 """Words of an n-gram that is cut from whole queries."""
+WORDS_OF_A_QUERY = 3
+"""The mean of AOL's distinct queries, rounded: for releases in which no word ends a query."""
 
 
 def model_of(release: Release) -> QueryModel:
@@ -54,7 +56,8 @@ def model_of_phrases(phrases: Iterable[pa.RecordBatch], queries: Mapping[str, fl
                 whole[joined(words)] = number
             elif ending and len(words) == 1:
                 ends += number
-    grams[(END,)] = ends
+    # Where no end came out, a query of words alone would be impossible.
+    grams[(END,)] = ends or sum(number for gram, number in grams.items() if len(gram) == 1) / WORDS_OF_A_QUERY
     return QueryModel({**whole, **queries}, grams)
 
 

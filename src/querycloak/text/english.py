@@ -58,6 +58,25 @@ def public_phrases() -> pa.Table:
         return pq.read_table(pa.BufferReader(file.read()), use_threads=False, pre_buffer=False)
 
 
+@lru_cache(maxsize=1)
+def public_queries() -> pa.Table:
+    """query and weight: public phrases without stop words, sorted, by which prefixes are completed without any log.
+
+    A pair of words has a tenth of its count: printed text is full of pairs, and many queries are a word. The tenth was
+    tuned on a synthetic log.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    phrases = public_phrases()
+    words = pc.split_pattern(phrases["phrase"].combine_chunks(), " ")
+    stops = pc.is_in(words.flatten(), value_set=pa.array(sorted(STOP_WORDS))).to_numpy(zero_copy_only=False)
+    numbers = pc.list_value_length(words).to_numpy(zero_copy_only=False)
+    kept = ~np.logical_or.reduceat(stops, np.cumsum(numbers) - numbers)
+    weights = phrases["count"].to_numpy() * np.where(numbers > 1, 0.1, 1.0)
+    return pa.table({"query": phrases["phrase"], "weight": weights}).filter(pa.array(kept))
+
+
 _BETWEEN_WORDS = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+")
 _ENDINGS_WITH_ES = ("s", "x", "z", "ch", "sh")
 _AFTER_THE_HEAD = frozenset({"of", "in", "at", "on", "for", "to", "de", "general"})

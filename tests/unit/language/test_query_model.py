@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
 from querycloak.language.character_model import LETTERS, _trigrams, character_bits
-from querycloak.language.query_model import QueryModel
+from querycloak.language.query_model import QueryModel, public_completions
 from querycloak.language.word_model import BEGIN, END, WordModel, grams_of
 from querycloak.releases.release_model import model_of
+from querycloak.text.english import STOP_WORDS, public_queries
 from querycloak.text.word_boundaries import joined, words_of
 from tests.commands import in_process
 from tests.unit.releases.making import SESSIONS, a_release
@@ -75,7 +76,30 @@ def test_completions_fall_and_fit() -> None:
     assert scores == sorted(scores, reverse=True)
     assert all(each.query.startswith("cheap ") for each in completions)
     assert all(each.score == pytest.approx(model().probability(each.query)) for each in completions)
-    assert model().complete("zzz") == []
+    assert model().complete("zzzq") == []
+
+
+def test_released_queries_come_first_then_words_then_public_text() -> None:
+    known = QueryModel({"cheap": 9.0}, {("chess",): 5.0, ("the",): 90.0, ("cheap",): 9.0, ("chesterfield",): 7.0})
+    completions = known.complete("che", 6)
+    assert [each.query for each in completions[:3]] == ["cheap", "chesterfield", "chess"]
+    assert [each.source for each in completions] == ["released", "words", "words", *["public"] * 3]
+    public = [each.query for each in completions[3:]]
+    assert public == [query for query in public_completions("che", 6) if query not in {"cheap", "chess"}][:3]
+    scores = [each.score for each in completions]
+    assert scores == sorted(scores, reverse=True)
+    assert "the" not in [each.query for each in known.complete("th", 10) if each.source == "words"][:1]  # a stop word
+    assert known.ranked(10)[:3] == ["cheap", "chesterfield", "chess"]
+
+
+def test_public_completions_are_the_most_frequent_without_stop_words() -> None:
+    queries = public_queries()
+    assert queries["query"].to_pylist() == sorted(queries["query"].to_pylist())
+    assert not {word for query in queries["query"].to_pylist() for word in query.split()} & STOP_WORDS
+    weights = dict(zip(queries["query"].to_pylist(), queries["weight"].to_pylist(), strict=True))
+    fitting = sorted((query for query in weights if query.startswith("wea")), key=lambda query: -weights[query])
+    assert public_completions("wea", 5) == fitting[:5]
+    assert "weather" in fitting[:5]
 
 
 def test_samples_follow_the_model() -> None:
@@ -132,6 +156,6 @@ def test_the_command(tmp_path: Path) -> None:
     a_release().save(tmp_path / "release")
     done = in_process("complete", tmp_path / "release", "WEA", "--json")
     (first, *_) = json.loads(done.stdout)["completions"]
-    assert first["query"] == "weather"
+    assert (first["query"], first["source"]) == ("weather", "released")
     assert "weather" in in_process("complete", tmp_path / "release", "w").stdout
-    assert "no completion" in in_process("complete", tmp_path / "release", "zzz").stdout
+    assert "no completion" in in_process("complete", tmp_path / "release", "zzzq").stdout

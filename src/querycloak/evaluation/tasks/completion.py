@@ -1,13 +1,15 @@
 """Task completion: most popular completion, the baseline of all query completion.
 
 Of the queries that begin with what was typed, the ten that were asked most. A release without a table of queries has
-sums of clicks, of sequences or of rows in its place, which count a user several times.
+sums of clicks, of sequences or of rows in its place, which count a user several times. A release of words has the list
+of its model: released queries, queries that words spell, public phrases (`language/query_model.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,9 +22,10 @@ from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subjects import QUERIES, lacks
 from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Measure, Subject
-from querycloak.text.english import public_phrases
+from querycloak.text.english import public_phrases, public_queries
 
-NOTHING = -1
+NOTHING, UNKNOWN = -1, -2
+"""No further completion; one that stands in neither log."""
 
 
 class SortedTexts(NamedTuple):
@@ -51,6 +54,15 @@ def most_popular(
     """Of each range of texts those with the largest counts above 0, ties by text; `NOTHING` where there are fewer."""
     suggestions: NDArray[np.int32] = _most_popular(first, last, counts, most)
     return suggestions
+
+
+def followed(lists: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Fill up each list with the other list of the same row, without what it has already."""
+    again = (others[:, :, None] == lists[:, None, :]).any(axis=2)
+    both = np.hstack([lists, np.where(again, NOTHING, others)])
+    order = np.argsort(both == NOTHING, axis=1, kind="stable")[:, : lists.shape[1]]
+    filled: NDArray[np.int32] = np.take_along_axis(both, order, axis=1)
+    return filled
 
 
 @njit(cache=True, nogil=True)
@@ -110,6 +122,7 @@ def _most_popular(first, last, counts, most):  # type: ignore[no-untyped-def]
 MOST = 10
 LONGEST = 10
 SEED = 2011
+PHRASES = "phrases"
 _NAMES = ("RR@10", "Success@10")
 
 
@@ -170,16 +183,25 @@ class PreparedCompletion:
 
     def _lists(self, subject: Subject) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Ten texts for each case, as numbers, and the number of the query wanted."""
-        if subject.name != NO_DATA:
-            first, last, which = self._ranges
-            return most_popular(first, last, self._graphs.queries(subject), MOST)[which], self._query
-        phrases = public_phrases()
-        texts = phrases["phrase"].cast(pa.large_string()).combine_chunks()
+        if subject.name == NO_DATA:
+            return self._public_lists(public_phrases()), self._query
+        first, last, which = self._ranges
+        lists = most_popular(first, last, self._graphs.queries(subject), MOST)[which]
+        return (followed(lists, self._public) if PHRASES in subject.kinds else lists), self._query
+
+    @cached_property
+    def _public(self) -> NDArray[np.int32]:
+        """The public completions of each case."""
+        return self._public_lists(public_queries())
+
+    def _public_lists(self, phrases: pa.Table) -> NDArray[np.int32]:
+        """Ten public phrases for each case by their weights, as numbers of the log's texts; `UNKNOWN` for others."""
+        texts = phrases.column(0).cast(pa.large_string()).combine_chunks()
         first, last, which = _ranges_of(self._texts, self._query, self._length, texts)
-        counts = phrases["count"].to_numpy().astype(np.float64)
-        wanted = pc.index_in(self._texts.take(pa.array(self._query)), value_set=texts)
-        numbers = pc.fill_null(wanted, NOTHING - 1).to_numpy(zero_copy_only=False)
-        return most_popular(first, last, counts, MOST)[which], numbers
+        lists = most_popular(first, last, phrases.column(1).to_numpy().astype(np.float64), MOST)
+        known = pc.fill_null(pc.index_in(texts, value_set=self._texts), UNKNOWN).to_numpy(zero_copy_only=False)
+        numbers: NDArray[np.int32] = np.where(lists == NOTHING, NOTHING, known[lists]).astype(np.int32)[which]
+        return numbers
 
     def _slices(self) -> Iterator[tuple[str | None, NDArray[np.bool_]]]:
         yield None, np.ones(len(self._query), np.bool_)

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 TABLE, QUERIES = "phrases", "queries"
 LONGEST = 8
 """Words of a phrase at most; each level more divides the budget once more."""
-QUERIES_PARTS = 30
-"""Parts of whole queries where each level has one and squared losses add up; tuned on a synthetic log.
+WORDS_PARTS, WHOLE_PARTS = 20, 10
+"""Parts of words, and of whole queries or, without these, of level 2, where every other level has one.
 
-Completion loses more by a query that did not come out than by a phrase. A level's noise is 5.5 times as large.
+For squared losses, which add up. Tuned on a synthetic log: words decide what can be spelled, whole queries complete.
 """
 LEVELS = tuple(f"level-{level}" for level in range(1, LONGEST + 1))
 
@@ -71,8 +71,8 @@ class Phrases(KeysMethod):
     )
     queries: bool = option(False, help="Release whole queries, too, from the same budget.")
     split: str | None = option(
-        help="How the budget is divided, such as level-1=1,level-2=2,level-3=2. If not given: equal parts; with whole "
-        "queries selected by weights these get 30 parts, each level 1."
+        help="How the budget is divided, such as level-1=1,level-2=2,level-3=2. If not given: equal parts; selected by "
+        "weights level 1 gets 20 parts, whole queries (without these, level 2) 10, every other level 1."
     )
 
     def __post_init__(self) -> None:
@@ -135,9 +135,11 @@ class Phrases(KeysMethod):
 
     def _parts(self, law: str | None) -> dict[str, int] | None:
         """Parts of the budget by table; None for equal parts."""
+        if self.split is None and law not in ("weighted", "multi-round"):
+            return None
         if self.split is None:
-            uneven = self.queries and law in ("weighted", "multi-round")
-            return {**dict.fromkeys(self.levels, 1), QUERIES: QUERIES_PARTS} if uneven else None
+            uneven = {LEVELS[0]: WORDS_PARTS, QUERIES if self.queries else LEVELS[1]: WHOLE_PARTS}
+            return {**dict.fromkeys(self.tables, 1), **uneven}
         parts = parse_split(self.split)
         if set(parts) != set(self.tables):
             refuse("split", f"a part for each of {', '.join(self.tables)}", self.split, "such as level-1=1,level-2=2")

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.evaluation.tasks.completion import NOTHING, SortedTexts, most_popular, ranges
+from querycloak.evaluation.tasks.completion import NOTHING, UNKNOWN, SortedTexts, followed, most_popular, ranges
 
 words = st.text("abé\U0001f600 ", max_size=5)
 
@@ -36,3 +36,9 @@ def test_a_slice_of_an_array_is_read_from_its_offset() -> None:
 
 def test_no_texts() -> None:
     assert [bound.tolist() for bound in ranges(texts_of(["a"]), texts_of([]))] == [[0], [0]]
+
+
+def test_lists_are_filled_up_with_what_they_lack() -> None:
+    lists = np.array([[4, 2, NOTHING], [NOTHING, NOTHING, NOTHING], [1, 2, 3]], np.int32)
+    others = np.array([[2, UNKNOWN, 5], [UNKNOWN, UNKNOWN, NOTHING], [7, 8, 9]], np.int32)
+    assert followed(lists, others).tolist() == [[4, 2, UNKNOWN], [UNKNOWN, UNKNOWN, NOTHING], [1, 2, 3]]

@@ -12,7 +12,9 @@ import pytest
 import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.evaluation.evaluation import evaluate
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import Logs
+from querycloak.evaluation.tasks.completion import PreparedCompletion
 from querycloak.evaluation.tasks.language import Language
 from querycloak.language.character_model import character_bits
 from querycloak.language.word_model import contexts_of
@@ -91,6 +93,27 @@ class _Phrases:
         return pa.table({"phrase": ["rome"], "words": [1], "begins": [False], "ends": [False], "count": [5]})
 
 
+def test_completions_of_a_release_with_words_are_those_of_its_model(logs: Logs) -> None:
+    rows = {"phrase": ["hotels", "in", "paris"], "words": [1] * 3, "begins": [False] * 3, "ends": [False] * 3}
+    release = Target("phrases", {"phrases": pa.table({**rows, "count": [9, 8, 7]})})
+    prepared = PreparedCompletion(Logs(logs.train, logs.test, (release,)).graphs, seed=2)
+    success = next(each for each in prepared.scores(release) if each.measure.name == "Success@10")
+    model = model_of_phrases(release.table("phrases").to_batches(), {})
+    queries = prepared.case_queries().to_pylist()
+    typed = [query[:letters] for query, letters in zip(queries, prepared._length, strict=True)]
+    lists = [[each.query for each in model.complete(prefix)] for prefix in typed]
+    assert np.nan_to_num(success.scores).tolist() == [q in some for q, some in zip(queries, lists, strict=True)]
+    assert any(each.source == "public" for prefix in typed for each in model.complete(prefix))
+    assert np.nanmax(success.scores) == 1
+
+
+def test_a_release_of_words_without_marks_spells_queries() -> None:
+    rows = {"phrase": ["cheap", "flights"], "begins": [False, False], "ends": [False, False], "count": [50, 10]}
+    model = model_of_phrases(pa.table(rows).to_batches(), {})
+    assert model.bits("cheap flights") < character_bits("cheap flights")
+    assert model.ranked(10)[:4] == ["cheap", "flights", "cheap flights", "flights cheap"]  # no word twice in a row
+
+
 def test_probable_queries_come_from_words_and_from_whole_queries() -> None:
     rows = [
         ("cheap", False, False, 50), ("flights", False, False, 50), ("rome", False, False, 9),
@@ -99,9 +122,8 @@ def test_probable_queries_come_from_words_and_from_whole_queries() -> None:
     ]  # fmt: skip
     columns = dict(zip(("phrase", "begins", "ends", "count"), map(list, zip(*rows, strict=True)), strict=True))
     model = model_of_phrases(pa.table(columns).to_batches(), {})
-    probable = model.most_probable(50)
     assert set(model.whole) == {"rome"}
-    ranked = sorted(probable, key=lambda query: -probable[query])
-    assert set(ranked[:2]) == {"rome", "cheap flights"}
-    assert all(abs(probable[query] / model.probability(query) - 1) < 0.05 for query in ranked[:5])
+    assert model.ranked(50)[:4] == ["rome", "cheap", "flights", "cheap flights"]
+    spelled = model.ranked(50)[3:8]
+    assert spelled == sorted(spelled, key=model.probability, reverse=True)
     assert model.complete("cheap fl")[0].query == "cheap flights"
