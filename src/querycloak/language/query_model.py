@@ -121,7 +121,7 @@ class QueryModel:
         return sorted(set(words) - STOP_WORDS, key=lambda word: (-self.grams[(word,)], word))
 
     def _spelled(self, least: float, most: int) -> dict[str, float]:
-        """Return queries that words spell with a probability of about `least` or more, of at most so many beginnings."""
+        """Return queries that words spell with a probability of about `least` or more, by at most so many steps."""
         queries: dict[str, float] = {}
         share = 1 - self._whole_share - CHARACTERS
         waiting: list[tuple[float, tuple[str, ...]]] = [(-share, (BEGIN,))]
@@ -131,7 +131,7 @@ class QueryModel:
             negative, words = heapq.heappop(waiting)  # the most probable beginning
             for word, probability in self.words.above(words, least / -negative):
                 chance = -negative * probability
-                if chance < least or self._stutters(words, word):
+                if chance < least or self._repeats(words, word):
                     continue
                 if word != END:
                     heapq.heappush(waiting, (-chance, (*words, word)))
@@ -140,9 +140,9 @@ class QueryModel:
                     queries[text] = max(queries.get(text, 0.0), chance)
         return queries
 
-    def _stutters(self, words: Sequence[str], word: str) -> bool:
-        """Say if a word would stand twice in a row, and did not come out so."""
-        return word in words[-1:] and (word, word) not in self.grams
+    def _repeats(self, words: Sequence[str], word: str) -> bool:
+        """Say if a word would stand in a query again, and did not come out after the last word."""
+        return word in words and (words[-1], word) not in self.grams
 
     def sample(self, n: int, seed: int) -> list[str]:
         """Draw n queries, from whole queries or word by word; the same seed gives the same queries."""
@@ -183,7 +183,7 @@ class QueryModel:
             grown: list[tuple[float, tuple[str, ...]]] = []
             for logarithm, words in beam:
                 for word, probability in self.words.likely((BEGIN, *words), _NEXT):
-                    if probability > 0 and not self._stutters(words, word):
+                    if probability > 0 and not self._repeats(words, word):
                         grown.append((logarithm + math.log2(probability), (*words, word)))
             ended += [(logarithm, joined(words[:-1])) for logarithm, words in grown if words[-1] == END]
             beam = heapq.nlargest(_BEAM, (each for each in grown if each[1][-1] != END))

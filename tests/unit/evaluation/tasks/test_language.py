@@ -111,7 +111,7 @@ def test_a_release_of_words_without_marks_spells_queries() -> None:
     rows = {"phrase": ["cheap", "flights"], "begins": [False, False], "ends": [False, False], "count": [50, 10]}
     model = model_of_phrases(pa.table(rows).to_batches(), {})
     assert model.bits("cheap flights") < character_bits("cheap flights")
-    assert model.ranked(10)[:4] == ["cheap", "flights", "cheap flights", "flights cheap"]  # no word twice in a row
+    assert model.ranked(10)[:4] == ["cheap", "flights", "cheap flights", "flights cheap"]  # no word twice
 
 
 def test_probable_queries_come_from_words_and_from_whole_queries() -> None:
