@@ -131,7 +131,7 @@ class QueryModel:
             negative, words = heapq.heappop(waiting)  # the most probable beginning
             for word, probability in self.words.above(words, least / -negative):
                 chance = -negative * probability
-                if chance < least or self._repeats(words, word):
+                if chance < least or self._is_odd(words, word):
                     continue
                 if word != END:
                     heapq.heappush(waiting, (-chance, (*words, word)))
@@ -140,9 +140,10 @@ class QueryModel:
                     queries[text] = max(queries.get(text, 0.0), chance)
         return queries
 
-    def _repeats(self, words: Sequence[str], word: str) -> bool:
-        """Say if a word would stand in a query again, and did not come out after the last word."""
-        return word in words and (words[-1], word) not in self.grams
+    def _is_odd(self, words: Sequence[str], word: str) -> bool:
+        """Say if a query would hold a word twice, or end with a stop word, and this did not come out."""
+        odd = words[-1] in STOP_WORDS if word == END else word in words
+        return odd and (words[-1], word) not in self.grams
 
     def sample(self, n: int, seed: int) -> list[str]:
         """Draw n queries, from whole queries or word by word; the same seed gives the same queries."""
@@ -182,8 +183,9 @@ class QueryModel:
         for _ in range(_LONGEST):
             grown: list[tuple[float, tuple[str, ...]]] = []
             for logarithm, words in beam:
-                for word, probability in self.words.likely((BEGIN, *words), _NEXT):
-                    if probability > 0 and not self._repeats(words, word):
+                before = (BEGIN, *words)
+                for word, probability in self.words.likely(before, _NEXT):
+                    if probability > 0 and not self._is_odd(before, word):
                         grown.append((logarithm + math.log2(probability), (*words, word)))
             ended += [(logarithm, joined(words[:-1])) for logarithm, words in grown if words[-1] == END]
             beam = heapq.nlargest(_BEAM, (each for each in grown if each[1][-1] != END))

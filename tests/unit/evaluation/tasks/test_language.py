@@ -108,10 +108,13 @@ def test_completions_of_a_release_with_words_are_those_of_its_model(logs: Logs) 
 
 
 def test_a_release_of_words_without_marks_spells_queries() -> None:
-    rows = {"phrase": ["cheap", "flights"], "begins": [False, False], "ends": [False, False], "count": [50, 10]}
+    no = [False] * 3
+    rows = {"phrase": ["cheap", "flights", "the"], "begins": no, "ends": no, "count": [50, 10, 1]}
     model = model_of_phrases(pa.table(rows).to_batches(), {})
     assert model.bits("cheap flights") < character_bits("cheap flights")
-    assert model.ranked(10)[:4] == ["cheap", "flights", "cheap flights", "flights cheap"]  # no word twice
+    assert model.ranked(10)[:4] == ["cheap", "flights", "cheap flights", "flights cheap"]
+    odd = [query.split() for query in model.ranked(10)]
+    assert all(len(set(words)) == len(words) and words[-1] != "the" for words in odd)
 
 
 def test_probable_queries_come_from_words_and_from_whole_queries() -> None:
