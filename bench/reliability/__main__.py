@@ -11,16 +11,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
-from bench.reliability import forked, full_disks, fuzz, kills, power_loss, races, tokens
-from bench.reliability.finding import FileOptions
+from bench.reliability import damaged, forked, full_disks, fuzz, kills, power_loss, races, tokens
+from bench.reliability.finding import Finding
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 PIECE = 100
 SIZES = [8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024]
-NUMBERS = {"kills": 1_000, "inputs": 10_000, "charges": 20, "reserves": 200}
+NUMBERS = {"kills": 1_000, "inputs": 10_000, "damages": 2_000, "charges": 20, "reserves": 200}
 TEXT = """# Reliability
 
 What happens to a log, a release and a ledger if something goes wrong. `make reliability` tests it and
@@ -36,13 +36,12 @@ Measured with {command} on {machine}, in {minutes:.0f} minutes.
 """
 
 
-def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Callable[[], FileOptions]]:
+def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Callable[[], Finding]]:
     """What is tried, in order."""
     return {
-        "kills": lambda: in_pieces(
-            given.kills, lambda times, seed: kills.kill_at_random(log, folder / "kills", times, seed), given.keep
-        ),
-        "fuzz": lambda: fuzz.fuzz(folder, given.inputs),
+        "kills": in_pieces(given.kills, partial(kills.kill_at_random, log, folder / "kills"), kept("kills", given)),
+        "fuzz": in_pieces(given.inputs, partial(fuzz.fuzz, folder), kept("fuzz", given), 10 * PIECE),
+        "damaged": in_pieces(given.damages, partial(damaged.damage, log, folder / "damaged"), kept("damaged", given)),
         "ledger": lambda: races.race_on_a_ledger(folder / "ledger", 8, given.charges),
         "reserves": lambda: races.kill_on_a_ledger(folder / "reserves", given.reserves),
         "output": lambda: races.race_for_an_output(log, folder / "output", 6),
@@ -52,22 +51,31 @@ def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Call
     }
 
 
-def in_pieces(times: int, work: Callable[[int, int], FileOptions], kept: Path | None) -> FileOptions:
-    """What many runs found, a hundred at a time: those that were kept are not done again."""
-    found: FileOptions | None = None
-    for seed, first in enumerate(range(0, times, PIECE), 1):
-        runs = min(PIECE, times - first)
-        piece = tried(partial(work, runs, seed), kept and kept / f"kills-{seed}-{runs}.json")
-        found = piece if found is None else found.with_piece(piece)
-    if found is None:
-        raise ValueError("nothing is to be tried")
-    return found
+def kept(name: str, given: argparse.Namespace) -> Path | None:
+    """The beginning of the names of files that keep what a check found."""
+    return given.keep and given.keep / name
 
 
-def tried(check: Callable[[], FileOptions], kept: Path | None) -> FileOptions:
+def in_pieces(
+    times: int, work: Callable[[int, int], Finding], keep: Path | None, size: int = PIECE
+) -> Callable[[], Finding]:
+    """Many runs, a piece at a time, each with a seed of its own: pieces that were kept are not done again."""
+
+    def check() -> Finding:
+        findings = []
+        for seed, first in enumerate(range(0, times, size), 1):
+            runs = min(size, times - first)
+            place = keep and keep.with_name(f"{keep.name}-{seed}-{runs}.json")
+            findings.append(tried(partial(work, runs, seed), place))
+        return reduce(Finding.with_piece, findings)
+
+    return check
+
+
+def tried(check: Callable[[], Finding], kept: Path | None) -> Finding:
     """What a check found, from before if that was kept."""
     if kept is not None and kept.exists():
-        return FileOptions(**json.loads(kept.read_bytes()))
+        return Finding(**json.loads(kept.read_bytes()))
     began = time.monotonic()
     found = check()
     found.minutes = found.minutes or (time.monotonic() - began) / 60
@@ -77,15 +85,20 @@ def tried(check: Callable[[], FileOptions], kept: Path | None) -> FileOptions:
     return found
 
 
-def page(findings: list[FileOptions], command: str) -> str:
+def page(findings: list[Finding], command: str) -> str:
     """The page."""
     rows = "\n".join(
         f"| {each.check}: {each.tries} | {each.runs:,} | {each.held} | {len(each.problems):,} |" for each in findings
     )
-    notes = "\n".join(f"- {each.check}: {note}" for each in findings for note in each.notes)
+    notes = "\n".join(f"- {each.check}: {note}" for each in findings for note in (*each.notes, *_outcomes(each)))
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     minutes = sum(each.minutes for each in findings)
     return TEXT.format(rows=rows, notes=notes, machine=machine, minutes=minutes, command=f"`{command}`")
+
+
+def _outcomes(finding: Finding) -> list[str]:
+    listed = ", ".join(f"{outcome} {times:,}" for outcome, times in sorted(finding.counts.items()))
+    return [f"outcomes: {listed}"] if listed else []
 
 
 def main() -> None:
@@ -95,7 +108,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument(
-        "--only", nargs="*", help="some of kills fuzz ledger reserves output tokens disks power; no page then"
+        "--only", nargs="*", help="some of kills fuzz damaged ledger reserves output tokens disks power; no page then"
     )
     parser.add_argument(
         "--keep", type=Path, help="a folder for what each check found; those found there are not run again"
@@ -109,8 +122,9 @@ def main() -> None:
         for name, check in checks(log, folder, given).items():
             if given.only and name not in given.only:
                 continue
-            # Of kills each piece is kept, so that more of them may be asked for later.
-            found = tried(check, given.keep / f"{name}.json" if given.keep and name != "kills" else None)
+            # Pieces are kept by themselves, so that more of them may be asked for later.
+            whole = given.keep and name not in ("kills", "fuzz", "damaged")
+            found = tried(check, given.keep / f"{name}.json" if whole else None)
             findings.append(found)
             print(f"{found.check}: {found.runs:,} runs, {len(found.problems)} went wrong", flush=True)
             print("\n".join(f"  {problem}" for problem in found.problems[:20]), end="\n" if found.problems else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 LISTED = " were "
@@ -17,7 +18,7 @@ def _joined(mine: str, theirs: str) -> str:
 
 
 @dataclass
-class FileOptions:
+class Finding:
     """One line of the table."""
 
     check: str
@@ -28,12 +29,15 @@ class FileOptions:
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     minutes: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+    """How often each outcome came."""
 
-    def with_piece(self, other: FileOptions) -> FileOptions:
+    def with_piece(self, other: Finding) -> Finding:
         """Both together, if they are of one kind."""
         notes = [_joined(mine, theirs) for mine, theirs in zip(self.notes, other.notes, strict=True)]
         runs, minutes = self.runs + other.runs, self.minutes + other.minutes
-        return replace(self, runs=runs, problems=[*self.problems, *other.problems], notes=notes, minutes=minutes)
+        problems, counts = [*self.problems, *other.problems], dict(Counter(self.counts) + Counter(other.counts))
+        return replace(self, runs=runs, problems=problems, notes=notes, minutes=minutes, counts=counts)
 
     def expect(self, fine: bool, problem: str) -> None:
         """Note a problem unless it is fine."""

@@ -113,6 +113,38 @@ def ended_within(child: int, seconds: float) -> int | None:
         time.sleep(0.002)
 
 
+def ended_in_bounds(child: int, seconds: float, megabytes: int) -> tuple[int | None, int]:
+    """Exit code of a child, and megabytes that it held more than this process.
+
+    A child that takes more of either is killed; its exit code is None.
+    """
+    until, before = time.monotonic() + seconds, _resident(os.getpid())
+    while True:
+        ended, status, usage = os.wait4(child, os.WNOHANG)
+        used = (usage.ru_maxrss - before) // 1024 if ended else (_resident(child) - before) // 1024
+        if ended:
+            return os.waitstatus_to_exitcode(status), max(0, used)
+        if time.monotonic() >= until or used > megabytes:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None, used
+        time.sleep(0.005)
+
+
+def _resident(process: int) -> int:
+    """Kilobytes that a process holds; 0 if it is about to end."""
+    lines = Path(f"/proc/{process}/status").read_text().split("VmRSS:")
+    return int(lines[1].split()[0]) if len(lines) > 1 else 0
+
+
+def exit_code(arguments: Sequence[str]) -> int:
+    """Run a command in this process, to its end."""
+    from querycloak.cli.cli import app
+    from querycloak.cli.running import run
+
+    return run(lambda: app(list(arguments), prog_name="querycloak", standalone_mode=False))
+
+
 def run(arguments: Sequence[str], said: Path, settings: Mapping[str, str]) -> int:
     """Run a command to its end."""
     return ended(start(arguments, said, settings))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.reliability import forked, kills
-from bench.reliability.finding import FileOptions
+from bench.reliability.finding import Finding
 from querycloak.privacy.ledger.ledger import Ledger
 
 
@@ -26,9 +26,9 @@ def small_disk(place: Path, kilobytes: int) -> Iterator[bool]:
             subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = None) -> FileOptions:
+def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = None) -> Finding:
     """Run each command that writes on disks of several sizes, for what it writes and for what spills."""
-    found = FileOptions(
+    found = Finding(
         "full disks",
         f"every command that writes and ends soon, on disks of {min(sizes)} to {max(sizes)} kB",
         "done, or refused in one sentence; outputs are complete or absent; every release was charged",
@@ -45,11 +45,12 @@ def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = No
     return found
 
 
-def _fill(found: FileOptions, name: str, log: Path, place: Path, kilobytes: int) -> None:
+def _fill(found: Finding, name: str, log: Path, place: Path, kilobytes: int) -> None:
     try:
         (place / "tmp").mkdir()
-        Ledger(place / "ledger").set_limit("people", kills.LIMIT, 0.5)
+        shutil.copyfile(log.parent / "given" / "ledger", place / "ledger")
     except Exception:  # the disk is too small for a ledger: then its refusal is what is tried
+        (place / "ledger").unlink(missing_ok=True)
         found.notes[:] = found.notes or ["the smallest disks have no room for a ledger"]
     said = place.parent / "said"
     code = forked.run(kills.commands(log, place)[name], said, {"QUERYCLOAK_TMP": str(place / "tmp")})
@@ -60,6 +61,6 @@ def _fill(found: FileOptions, name: str, log: Path, place: Path, kilobytes: int)
     try:
         found.expect(kills.whole(name, place), f"{run}: not whole")
         if name.startswith("release") and (place / "out").exists():
-            found.expect(len(Ledger(place / "ledger").show("people")[0].charges) == 1, f"{run}: not charged")
+            found.expect(len(Ledger(place / "ledger").show(kills.payer(name))[0].charges) == 1, f"{run}: not charged")
     except Exception as error:
         found.expect(code == 2, f"{run}: {type(error).__name__}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.reliability.finding import FileOptions
+from bench.reliability.finding import Finding
 from querycloak.errors import QuerycloakError
 from querycloak.logs.reading.source import LogSource
 from querycloak.logs.searchlog import prepare
@@ -98,9 +98,9 @@ def changed(data: bytes, chance: random.Random) -> bytes:
     return bytes(held)
 
 
-def fuzz(folder: Path, inputs: int, seed: int = 1) -> FileOptions:
+def fuzz(folder: Path, inputs: int, seed: int = 1) -> Finding:
     """Change, read whole and in parts, compare."""
-    found = FileOptions(
+    found = Finding(
         "fuzzed inputs",
         "every format, plain, gzip, bzip2 and zstd, bytes changed at random, format named or not",
         f"rows or a refusal; the same rows whole and in parts; at most {MOST_MEGABYTES:,} MB more than before",
@@ -127,8 +127,7 @@ def fuzz(folder: Path, inputs: int, seed: int = 1) -> FileOptions:
         found.runs += 1
     used = _megabytes("VmHWM") - before
     found.expect(used < MOST_MEGABYTES, f"{used:,} MB of memory")
-    outcome = f"{outcomes['read']:,} read, {outcomes['refused']:,} refused"
-    found.notes.append(f"{outcome}; at most {used:,} MB of memory more than before")
+    found.counts = dict(outcomes)
     return found
 
 

@@ -14,13 +14,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.reliability import forked
-from bench.reliability.finding import FileOptions
+from bench.reliability.finding import Finding
+from bench.reliability.tokens import PLAN, SIGNOFF, planted_views
 from querycloak.methods.evidence import verify
 from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.series import plan_series
 
 SIGNALS = (signal.SIGKILL,) * 7 + (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 BUDGET = ("--epsilon", "4", "--delta", "1e-3")
 READ = ("--log-format", "aol", "--threads", "1", "--quiet")
+BY = ("--by", "week", "--since", "2006-03-01", "--until", "2006-03-15")
+VIEWS = ("--views", "--log-format", "csv", "--by", "country", "--max-bad", "1")
 LIMIT = 1e6
 METHODS = {
     "clicks": BUDGET,
@@ -39,28 +43,6 @@ METHODS = {
 LONG = ("compare", "demo", "reproduce", "signoff")
 EVERY = 50
 """Commands that take long are killed once in as many runs as this."""
-PLAN = """[[release]]
-name = "few"
-method = "k-anonymity"
-options = { min-users = 3 }
-"""
-
-
-SIGNOFF = """population = "people"
-unit = "account"
-method = "clicks"
-test = 0.3
-
-[about]
-owner = "Example Library"
-contact = "library@example.org"
-purpose = "research"
-
-[options]
-epsilon = 4
-delta = 1e-3
-selection = "laplace"
-"""
 
 
 def prepared(log: Path) -> Path:
@@ -70,6 +52,11 @@ def prepared(log: Path) -> Path:
         place.mkdir()
         (place / "plan.toml").write_text(PLAN)
         (place / "signoff.toml").write_text(SIGNOFF)
+        planted_views(place / "views.csv")
+        ledger = Ledger(place / "ledger")
+        ledger.set_limit("people", LIMIT, 0.5)
+        ledger.set_limit("series", 9, 1e-2)
+        plan_series(ledger, "series", 4, 2, 1e-3)
         sides = ("split", str(log), "--by", "user", "--test", "0.3", "--out", str(place / "sides"), *READ)
         train = str(place / "sides" / "train.parquet")
         made = ("release", "k-anonymity", train, "--min-users", "2", "--out", str(place / "made"), *READ[2:])
@@ -81,7 +68,9 @@ def prepared(log: Path) -> Path:
 def commands(log: Path, place: Path) -> dict[str, tuple[str, ...]]:
     """Each command that writes, and what it writes: OUT."""
     out, given = str(place / "out"), log.parent / "given"
-    made, train, test = (str(given / each) for each in ("made", "sides/train.parquet", "sides/test.parquet"))
+    made, train, test, views = (
+        str(given / each) for each in ("made", "sides/train.parquet", "sides/test.parquet", "views.csv")
+    )
     charged = ("--ledger", str(place / "ledger"), "--population", "people")
     releases = {
         f"release {method}": ("release", method, str(log), *options, *charged, "--out", out, *READ)
@@ -90,7 +79,15 @@ def commands(log: Path, place: Path) -> dict[str, tuple[str, ...]]:
     return {
         **releases,
         "release clicks --counts none": (*releases["release clicks"], "--counts", "none"),
+        "release queries --by": ("release", "queries", str(log), *BUDGET, *BY, *charged, "--out", out, *READ),
+        "release clicks --views": ("release", "clicks", views, *BUDGET, *VIEWS, *charged, "--out", out, *READ[2:]),
+        "release queries --plan-of": (
+            "release", "queries", str(log), "--plan-of", "series", *charged[:2], "--out", out, *READ,
+        ),
         "export": ("export", made, "--as", "csv", "--out", out, "--quiet"),
+        "export --as ir-datasets": ("export", made, "--as", "ir-datasets", "--out", out, "--quiet"),
+        "diff --picture": ("diff", made, made, "--picture", f"{out}.html"),
+        "ledger show --picture": ("ledger", "show", "people", *charged[:2], "--picture", f"{out}.html"),
         "ledger plan": (
             "ledger", "plan", "people", "--releases", "4", "--epsilon", "2", "--delta", "1e-4", *charged[:2],
         ),
@@ -112,6 +109,11 @@ def commands(log: Path, place: Path) -> dict[str, tuple[str, ...]]:
     }  # fmt: skip
 
 
+def payer(name: str) -> str:
+    """The population that pays for a command."""
+    return "series" if name.endswith("--plan-of") else "people"
+
+
 def whole(name: str, place: Path) -> bool:
     """Whether what a command wrote is all there, or not at all; of what goes on later, each file is."""
     out = place / "out"
@@ -119,6 +121,8 @@ def whole(name: str, place: Path) -> bool:
         return not (place / "out.tsv").exists() or (place / "out.tsv.truth").is_dir()
     if name in ("evaluate", "audit release"):
         return not (place / "out.json").exists() or bool(json.loads((place / "out.json").read_bytes()))
+    if name.endswith("--picture"):
+        return not (place / "out.html").exists() or "</html>" in (place / "out.html").read_text()
     if name.startswith("ledger"):
         return not Ledger(place / "ledger").verify()
     if not out.exists():
@@ -144,12 +148,12 @@ def _files_are_whole(folder: Path) -> bool:
     return True
 
 
-def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1, names: list[str] | None = None) -> FileOptions:
+def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1, names: list[str] | None = None) -> Finding:
     """Kill each command in turn, at a moment between its beginning and its end; long ones more seldom.
 
     names: the commands to kill, all in turn; None for all commands.
     """
-    found = FileOptions(
+    found = Finding(
         "killed at a random moment",
         "SIGKILL, SIGTERM, SIGHUP and SIGINT to every command that writes",
         "outputs are complete or absent; every release was charged; the next command removes what was left",
@@ -164,7 +168,7 @@ def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1, names: li
         name = LONG[(seed + seldom) % len(LONG)] if often == EVERY - 1 and not named else names[number % len(names)]
         if name not in lasting:
             lasting[name] = _lasting(name, log, folder / "measure")
-        place = _fresh(folder / "place")
+        place = fresh(folder / "place", log)
         settings = {"QUERYCLOAK_TMP": str(place / "tmp")}
         child = forked.start(commands(log, place)[name], place / "said", settings)
         code = forked.ended_within(child, chance.uniform(0, 1.1 * lasting[name]))
@@ -176,7 +180,7 @@ def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1, names: li
     return found
 
 
-def _check(found: FileOptions, run: str, name: str, place: Path, code: int) -> None:
+def _check(found: Finding, run: str, name: str, place: Path, code: int) -> None:
     found.runs += 1
     found.expect(
         code in (0, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT), f"{run}: exit {code}"
@@ -184,30 +188,31 @@ def _check(found: FileOptions, run: str, name: str, place: Path, code: int) -> N
     _attempt(found, f"{run}: not whole", lambda: whole(name, place))
     if name.startswith("release") or name == "signoff":
         made = (place / "out" / "public" / "release" if name == "signoff" else place / "out").exists()
-        charges = Ledger(place / "ledger").show("people")[0].charges
+        charges = Ledger(place / "ledger").show(payer(name))[0].charges
         found.expect(not made or len(charges) == 1, f"{run}: a release that nobody paid for")
     forked.run(("--version",), place / "next", {"QUERYCLOAK_TMP": str(place / "tmp")})
     left = [path.name for path in place.rglob(".querycloak-*") if not path.name.startswith(".querycloak-places-")]
     found.expect(not left, f"{run}: left behind {left}")
 
 
-def _attempt(found: FileOptions, problem: str, check: Callable[[], bool]) -> None:
+def _attempt(found: Finding, problem: str, check: Callable[[], bool]) -> None:
     try:
         found.expect(check(), problem)
     except Exception as error:
         found.problems.append(f"{problem} ({type(error).__name__})")
 
 
-def _fresh(place: Path) -> Path:
+def fresh(place: Path, log: Path) -> Path:
+    """An empty place with a ledger of its own."""
     shutil.rmtree(place, ignore_errors=True)
     (place / "tmp").mkdir(parents=True)
-    Ledger(place / "ledger").set_limit("people", LIMIT, 0.5)
+    shutil.copyfile(log.parent / "given" / "ledger", place / "ledger")
     return place
 
 
 def _lasting(name: str, log: Path, place: Path) -> float:
     """How long a command takes if nobody stops it."""
-    _fresh(place)
+    fresh(place, log)
     began = time.monotonic()
     if code := forked.run(commands(log, place)[name], place / "said", {"QUERYCLOAK_TMP": str(place / "tmp")}):
         raise RuntimeError(f"{name} ends with {code} when nobody kills it: {(place / 'said').read_text()[-500:]}")

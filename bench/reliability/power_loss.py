@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.reliability import kills
-from bench.reliability.finding import FileOptions
+from bench.reliability.finding import Finding
 from querycloak.privacy.ledger.ledger import Ledger
 
 CALLS = (
@@ -120,9 +120,9 @@ def _is_final(path: Path, place: Path) -> bool:
     return bool(parts) and parts[0] != "tmp" and not any(part.startswith(".") for part in parts)
 
 
-def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> FileOptions:
+def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> Finding:
     """Replay each command that writes."""
-    found = FileOptions(
+    found = Finding(
         "power loss",
         "the recorded order of system calls of every command that writes and ends soon",
         "nothing gets its name before it is synced; the charge is on the disk before the release has its name",
@@ -132,7 +132,7 @@ def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> FileO
         return found
     kills.prepared(log)
     for name in names or [name for name in kills.commands(log, folder) if name not in kills.LONG]:
-        place = kills._fresh(folder / name.replace(" ", "-"))
+        place = kills.fresh(folder / name.replace(" ", "-"), log)
         disk = replayed(kills.commands(log, place)[name], place)
         finals = [(now, old, new) for now, old, new in disk.named if _is_final(Path(new), place)]
         for now, old, new in finals:
@@ -142,7 +142,7 @@ def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> FileO
             found.expect(bool(after), f"{name}: its folder is not synced after the name is given")
         if name.startswith("release") and finals:
             charged = [when for path, when in disk.synced.items() if path == str(place / "ledger")]
-            paid = Ledger(place / "ledger").show("people")[0].charges
+            paid = Ledger(place / "ledger").show(kills.payer(name))[0].charges
             found.expect(bool(charged) and len(paid) == 1, f"{name}: not charged on the disk")
         found.expect(bool(finals) or name == "ledger set", f"{name}: nothing was given a name")
         found.runs += 1

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from bench.reliability import forked
-from bench.reliability.finding import FileOptions
+from bench.reliability.finding import Finding
 from querycloak.errors import BudgetRefused
 from querycloak.methods.clicks.method import Clicks
 from querycloak.privacy.accounting.draws import GaussianRounds
@@ -26,9 +26,9 @@ LIMIT, RESERVED = (3.25, 2.4e-5), 0.01
 """Budget of a population, and squared loss of each reserve: about a hundred of them fit."""
 
 
-def race_on_a_ledger(folder: Path, processes: int, runs: int) -> FileOptions:
+def race_on_a_ledger(folder: Path, processes: int, runs: int) -> Finding:
     """Let processes charge as fast as they can, with a limit that pays for five eighths of it."""
-    found = FileOptions(
+    found = Finding(
         "many processes on one ledger",
         f"{processes} processes, {runs} charges each",
         "exactly as many charges as the limit allows",
@@ -57,9 +57,9 @@ def race_on_a_ledger(folder: Path, processes: int, runs: int) -> FileOptions:
     return found
 
 
-def kill_on_a_ledger(folder: Path, kills: int, processes: int = 8, seed: int = 1) -> FileOptions:
+def kill_on_a_ledger(folder: Path, kills: int, processes: int = 8, seed: int = 1) -> Finding:
     """Kill processes that reserve, draw and lower under a Gaussian limit; others take their places."""
-    found = FileOptions(
+    found = Finding(
         "killed on one ledger",
         f"{processes} processes reserve, draw, lower and complete under gaussian accounting; SIGKILL at random moments",
         "the limit is kept at every moment; nothing was drawn without a charge; the ledger verifies",
@@ -132,9 +132,9 @@ def _most_spent(ledger: Ledger) -> float:
     return most
 
 
-def race_for_an_output(log: Path, folder: Path, processes: int) -> FileOptions:
+def race_for_an_output(log: Path, folder: Path, processes: int) -> Finding:
     """Start the same release many times at once."""
-    found = FileOptions(
+    found = Finding(
         "one output, many runs", f"the same release started {processes} times at once", "one release, one charge"
     )
     shutil.rmtree(folder, ignore_errors=True)

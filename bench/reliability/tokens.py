@@ -7,11 +7,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.reliability import forked
-from bench.reliability.finding import FileOptions
+from bench.reliability.finding import Finding
 
-TOKENS = ("zqtokenuser", "zqtokenquery", "zqtokenurl", "zqtokenbad")
-BUDGET = ("--epsilon", "4", "--delta", "1e-3")
+TOKENS = ("zqtokenuser", "zqtokenquery", "zqtokenurl", "zqtokenbad", "zqtokencountry")
+BUDGET, FEW = ("--epsilon", "4", "--delta", "1e-3"), ("--min-users", "3")
 READ = ("--log-format", "aol", "--threads", "1", "--max-bad", "1")
+RECORDS = ("--log-format", "csv", "--attributes", "country,device", *READ[2:])
+
+PLAN = """[[release]]
+name = "few"
+method = "k-anonymity"
+options = { min-users = 3 }
+"""
+SIGNOFF = """population = "people"
+unit = "account"
+method = "clicks"
+test = 0.3
+
+[about]
+owner = "Example Library"
+contact = "library@example.org"
+purpose = "research"
+
+[options]
+epsilon = 4
+delta = 1e-3
+selection = "laplace"
+"""
 
 
 def planted_log(path: Path) -> Path:
@@ -30,11 +52,30 @@ def planted_log(path: Path) -> Path:
     return path
 
 
+def planted_views(path: Path) -> Path:
+    """The same with every result that was shown, and countries and devices: one of each is a token."""
+    rows = [
+        f"u{user},water polo {asked},2006-03-01 12:{asked:02}:00,{rank},http://{rank}.example/,{rank == 1},at,desktop"
+        for user in range(40)
+        for asked in range(3)
+        for rank in (1, 2)
+    ]
+    rows += [
+        "zqtokenuser,zqtokenquery polo,2006-03-01 12:00:00,1,http://zqtokenurl.example/,True,zqtokencountry,desktop",
+        "zqtokenbad,zqtokenbad,zqtokenbad,1,http://zqtokenbad/,True,zqtokenbad,desktop",
+    ]
+    path.write_text("\n".join(["user,query,time,rank,url,clicked,country,device", *rows]) + "\n")
+    return path
+
+
 def commands(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     """Every command that reads a log or a release; some succeed and some are refused."""
 
     def out(name: str) -> tuple[str, str]:
         return "--out", str(place / name)
+
+    def released(name: str, method: str, *options: str) -> tuple[str, ...]:
+        return ("release", method, str(log), *READ, *options, *out(name))
 
     yield ("inspect", str(log), *READ)
     yield ("inspect", str(log), "--log-format", "aol")
@@ -42,37 +83,77 @@ def commands(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     yield ("inspect", str(log), "--columns", "user=u0,time=when,query=what", "--log-format", "csv")
     yield ("inspect", str(log), "--log-format", "parquet")
     yield ("inspect", str(log), "--log-format", "jsonl")
-    yield ("release", "clicks", str(log), *READ, *BUDGET, *out("clicks"))
-    yield ("release", "sessions", str(log), *READ, *BUDGET, *out("sessions"))
-    yield ("release", "k-anonymity", str(log), *READ, "--min-users", "3", *out("k"))
-    yield ("release", "k-anonymity", str(log), *READ, "--min-users", "3", "--format", "tsv", *out("tsv"))
+    for method in ("clicks", "sessions", "queries", "phrases", "synthetic", "optimal"):
+        yield released(method, method, *BUDGET)
+    for method in ("k-anonymity", "generalize"):
+        yield released(method, method, *FEW)
+    yield released("tsv", "k-anonymity", *FEW, "--format", "tsv")
     yield ("release", "clicks", str(log), *BUDGET, *out("refused"))
-    yield ("release", "affinity", str(log), *READ, "--min-users", "3", "--concept-users", "3", *out("affinity"))
-    yield ("release", "phrases", str(log), *READ, *BUDGET, *out("phrases"))
-    yield ("release", "synthetic", str(log), *READ, *BUDGET, *out("synthetic"))
-    yield ("release", "eu-records", str(log), *READ, "--preset", "ddg-2026", "--min-term-users", "3", *out("eu"))
-    yield ("release", "clicks", str(log), *READ, *BUDGET, "--counts", "none", *out("uncounted"))
-    yield ("release", "generalize", str(log), *READ, "--min-users", "3", *out("generalize"))
+    yield released("affinity", "affinity", *FEW, "--concept-users", "3")
+    yield released("eu-records", "eu-records", "--preset", "ddg-2026", "--min-term-users", "3")
+    yield released("uncounted", "clicks", *BUDGET, "--counts", "none")
+    yield released("query-pool", "query-pool", "--epsilon", "4")
+    yield released(
+        "semantic", "semantic", "--epsilon", "4", "--max-queries", "1", "--domain", "sport", "--any-language"
+    )
+    yield from _records(planted_views(place / "private-views.csv"), place)
     yield ("tune", "clicks", str(log), *READ, *BUDGET)
     yield ("split", str(log), *READ, "--by", "user", "--test", "0.3", *out("private-split"))
-    for name in ("clicks", "k", "tsv", "private-split"):
+    for name in ("clicks", "tsv", "phrases", "synthetic", "eu-records", "views", "private-split"):
         yield ("describe", str(place / name))
         yield ("verify", str(place / name))
-    for kind in ("csv", "qrels", "ir-datasets", "quepid", "workbench"):
+        yield ("complete", str(place / name), "wat")
+    for kind in ("csv", "qrels", "ir-datasets", "quepid", "workbench", "clax"):
         yield ("export", str(place / "clicks"), "--as", kind, *out(f"export-{kind}"))
-    yield ("diff", str(place / "clicks"), str(place / "uncounted"))
-    yield ("complete", str(place / "clicks"), "wat")
+        yield ("export", str(place / "views"), "--as", kind, *out(f"export-views-{kind}"))
+    yield ("diff", str(place / "clicks"), str(place / "uncounted"), "--picture", str(place / "diff.html"))
+    yield from _with_ledger(log, place)
+    yield from _judged(log, place)
+
+
+def _records(views: Path, place: Path) -> Iterator[tuple[str, ...]]:
+    """Commands on a log with attributes and every result that was shown."""
+    yield ("inspect", str(views), *RECORDS)
+    yield ("inspect", str(views), "--attributes", "zip", "--log-format", "csv")
+    by = ("--by", "country")
+    for name, method, options in (
+        ("views", "clicks", ("--views", *by)),
+        ("by", "queries", by),
+        ("weeks", "queries", ("--by", "country,week", "--since", "2006-03-01", "--until", "2006-03-15")),
+    ):
+        yield ("release", method, str(views), *RECORDS, *BUDGET, *options, "--out", str(place / name))
+    rule = ("--preset", "ddg-2026", "--min-term-users", "3")
+    yield ("release", "eu-records", str(views), *RECORDS, *rule, "--out", str(place / "eu-views"))
+
+
+def _with_ledger(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
+    """Commands that charge or show a ledger."""
     ledger = ("--ledger", str(place / "ledger"))
     yield ("ledger", "set", "people", "--epsilon", "9", "--delta", "1e-2", *ledger)
     yield ("ledger", "plan", "people", "--releases", "4", "--epsilon", "2", "--delta", "1e-3", *ledger)
-    yield ("release", "queries", str(log), *READ, "--plan-of", "people", *ledger, *out("series"))
-    yield ("evaluate", str(log), str(log), str(place / "k"), *READ, "--task", "counts")
-    yield ("audit", "release", str(log), str(place / "k"), "--control", str(log), *READ, "--attack", "secrets")
+    yield ("release", "queries", str(log), *READ, "--plan-of", "people", *ledger, "--out", str(place / "series"))
+    yield ("verify", str(place / "series"), *ledger)
+    yield ("ledger", "show", *ledger, "--picture", str(place / "ledger.html"))
+    yield ("ledger", "verify", *ledger)
+    (place / "signoff.toml").write_text(SIGNOFF)
+    train = str(place / "private-split" / "train.parquet")
+    yield ("signoff", train, "--plan", str(place / "signoff.toml"), *ledger, "--yes", "--out", str(place / "signed"))
 
 
-def look_for_tokens(folder: Path) -> FileOptions:
+def _judged(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
+    """Commands that measure or attack a release."""
+    few = str(place / "k-anonymity")
+    yield ("evaluate", str(log), str(log), few, *READ, "--task", "counts", "--out", str(place / "private-use.json"))
+    yield ("evaluate", str(log), str(log), str(place / "phrases"), *READ, "--task", "completion")
+    yield ("audit", "release", str(log), few, "--control", str(log), *READ, "--attack", "secrets")
+    yield ("report", few, "--evaluation", str(place / "private-use.json"), "--out", str(place / "page"))
+    (place / "plan.toml").write_text(PLAN)
+    yield ("compare", str(log), "--releases", str(place / "plan.toml"), *READ, "--out", str(place / "private-compared"))
+
+
+def look_for_tokens(folder: Path) -> Finding:
     """Run every command and search what it said and what it released."""
-    found = FileOptions(
+    found = Finding(
         "planted tokens",
         "every command that reads, on a log with words of one person's in every field",
         "no such word in a message, none in a release",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench.reliability import forked, full_disks, fuzz, kills, power_loss, races, tokens
 from bench.reliability.__main__ import in_pieces, page, tried
-from bench.reliability.finding import FileOptions
+from bench.reliability.finding import Finding
 
 from querycloak.errors import QuerycloakError
 from querycloak.methods.registry import BUILT_IN
@@ -85,11 +85,11 @@ def test_calls_that_another_thread_interrupts_are_one() -> None:
 
 
 def test_pieces_add_up(tmp_path: Path) -> None:
-    def work(times: int, seed: int) -> FileOptions:
-        return FileOptions("killed", "each", "whole", times, [f"seed {seed}"], ["a note"], 1.0)
+    def work(times: int, seed: int) -> Finding:
+        return Finding("killed", "each", "whole", times, [f"seed {seed}"], ["a note"], 1.0)
 
     found = in_pieces(250, work, tmp_path)
-    assert found == FileOptions("killed", "each", "whole", 250, ["seed 1", "seed 2", "seed 3"], ["a note"], 3.0)
+    assert found == Finding("killed", "each", "whole", 250, ["seed 1", "seed 2", "seed 3"], ["a note"], 3.0)
     assert in_pieces(250, lambda *_: pytest.fail("tried again"), tmp_path) == found
 
 
@@ -98,7 +98,7 @@ def test_tokens_are_found() -> None:
 
 
 def test_the_page_has_a_line_for_each_check() -> None:
-    found = FileOptions("killed", "each", "whole", 3, ["one"], ["a note"], 2.0)
+    found = Finding("killed", "each", "whole", 3, ["one"], ["a note"], 2.0)
     said = page([found], "make reliability")
     assert "| killed: each | 3 | whole | 1 |" in said
     assert "- killed: a note" in said
@@ -106,5 +106,5 @@ def test_the_page_has_a_line_for_each_check() -> None:
 
 
 def test_what_was_found_before_is_not_tried_again(tmp_path: Path) -> None:
-    found = tried(lambda: FileOptions("killed", "each", "whole", 3, ["one"]), tmp_path / "kept" / "kills.json")
+    found = tried(lambda: Finding("killed", "each", "whole", 3, ["one"]), tmp_path / "kept" / "kills.json")
     assert tried(lambda: pytest.fail("tried again"), tmp_path / "kept" / "kills.json") == found

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -241,7 +242,8 @@ def _whole(most: int) -> Check:
 
 
 def _number(value: Any) -> str | None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # Compared, not converted: a whole number may be larger than any float.
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return None if fits else " must be a finite number"
 
 
@@ -304,6 +306,14 @@ def _about(value: Any) -> str | None:
     return None
 
 
+def _date(value: Any) -> str | None:
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return " must be a date, such as 2006-03-01"
+    return None
+
+
 _TEXT, _TRUTH, _MAPPING = _is(str, "a text"), _is(bool, "true or false"), _is(Mapping, "an object")
 _TEXTS = _each(_TEXT)
 _GUARANTEE = _object(
@@ -321,11 +331,34 @@ _GUARANTEE = _object(
 _TABLE = _object(
     {"file": _TEXT, "rows": _whole(MOST_ROWS), "columns": _MAPPING}, {"reach": _null_or(_MAPPING), "dialect": _TEXT}
 )
+_SIZES = (
+    "min_users", "longest", "queries_per_session", "sessions_per_user", "cells_per_user", "counted_per_user",
+    "pairs_per_user", "max_queries",
+)  # fmt: skip
+_USED_PARAMETERS = _object(
+    {},
+    {
+        **dict.fromkeys(_SIZES, _null_or(_whole(MOST_ROWS))),
+        **dict.fromkeys(("by", "domain_of", "times", "count_of", "sequences"), _null_or(_TEXT)),
+        **dict.fromkeys(("gap_minutes", "auto_share"), _null_or(_number)),
+    },
+)
+"""Parameters that evaluation and attacks use; others are only shown and compared."""
+
+
+def _parameters(value: Any) -> str | None:
+    """The rule without the parameter's name: names of parameters in messages are those that a reader can set."""
+    if not isinstance(value, Mapping):
+        return " must be an object"
+    return None if _USED_PARAMETERS(value) is None else " must have values of the types that querycloak writes"
+
+
+_LOG = _object({}, {"since": _null_or(_date), "until": _null_or(_date), "attributes": _null_or(_TEXTS)})
 _CARD = _object(
     {
         "method": _TEXT,
         "variant": _TEXT,
-        "parameters": _MAPPING,
+        "parameters": _parameters,
         "claimed": _null_or(_GUARANTEE),
         "proven": _GUARANTEE,
         "seeded": _TRUTH,
@@ -335,7 +368,7 @@ _CARD = _object(
         "options": _null_or(_MAPPING),
         "counts": _TEXT,
         "rows": _TEXT,
-        "log": _MAPPING,
+        "log": _LOG,
         "tables": _values(_TABLE),
         "checksums": _checksums,
         "versions": _object({}, {"querycloak": _TEXT}),
@@ -346,5 +379,6 @@ _CARD = _object(
         "gaussian_dp": _values(_number),
         "trade_off": _each(_each(_number)),
         "about": _about,
+        "last_look": _MAPPING,
     },
 )

@@ -20,7 +20,7 @@ from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import parquet
 from querycloak.releases.card import VERSION, card_problem, upgraded
-from querycloak.releases.folder import CARD, card_bytes, regular_file
+from querycloak.releases.folder import CARD, LARGEST_CARD, card_bytes, regular_file
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, conformed, schema_of
 from querycloak.releases.text_tables import CSV, TSV
@@ -28,6 +28,8 @@ from querycloak.releases.text_tables import CSV, TSV
 _TEXTS = {f".{each.ending}": each for each in (TSV, CSV)}
 _ENDINGS = (parquet.ending, TSV.ending, CSV.ending)
 _AGAIN = "get the release again"
+_LARGEST_ROW = 1 << 20
+"""Bytes; far more than a row of ours takes."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def load(folder: str | os.PathLike[str]) -> Release:
     place = path_of("folder", folder, "name the folder of a release")
     card = load_card(place)
     entries: Mapping[str, Mapping[str, Any]] = card["tables"]
-    _verify(place, {kind: entry["file"] for kind, entry in entries.items()}, listed_files(card))
+    _verify(place, entries, listed_files(card))
     return _release(place, card, {kind: _stored(place, kind, entry) for kind, entry in entries.items()})
 
 
@@ -108,21 +110,27 @@ def _reason(error: OSError) -> str:
     return os.strerror(error.errno or 0).lower()
 
 
-def _verify(place: Path, tables: Mapping[str, str], checksums: Mapping[str, str]) -> None:
-    for kind, file in tables.items():
+def _verify(place: Path, tables: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, str]) -> None:
+    largest: dict[str, int] = {}
+    for kind, entry in tables.items():
+        file = entry["file"]
         # Names come from the card, which anybody can write: only ours lead to a file.
         if kind not in KINDS or file not in [f"{kind}.{ending}" for ending in _ENDINGS] or file not in checksums:
             raise _damaged(place)
+        largest[file] = (entry["rows"] + 1) * _LARGEST_ROW
     for name, expected in checksums.items():
         if Path(name).name != name or name in ("..", "."):
             raise _damaged(place)
-        if _checksum(place / name) != expected:
+        if _checksum(place / name, largest.get(name, LARGEST_CARD)) != expected:
             raise InputError(f"{name} of {str(place)!r} is not what the card vouches for: it was changed; {_AGAIN}")
 
 
-def _checksum(path: Path) -> str:
+def _checksum(path: Path, largest: int) -> str:
+    """SHA-256 of a file; a file with holes may be larger than anybody can read, so that its size is looked at first."""
     try:
         with regular_file(path) as file:
+            if os.fstat(file.fileno()).st_size > largest:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         problem = "is missing"

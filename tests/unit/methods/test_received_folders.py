@@ -138,6 +138,11 @@ DAMAGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "options a list": lambda card: card.update(options=[["epsilon", 1]]),
     "checksums without digests": lambda card: card["checksums"].update({"README.md": 7}),
     "reach a text": lambda card: card["tables"]["clicks"].update(reach="far"),
+    "epsilon beyond floats": lambda card: card["proven"].update(epsilon=10**400),
+    "since no date": lambda card: card["log"].update(since=5),
+    "attributes a number": lambda card: card["log"].update(attributes=7),
+    "minutes a text": lambda card: card["parameters"].update(gap_minutes="long"),
+    "last look a list": lambda card: card.update(last_look=[]),
 }
 
 
@@ -190,6 +195,13 @@ def test_only_regular_files_of_the_folder_are_read(name: str, kind: str, folder:
 def test_a_card_is_of_bounded_size(folder: Path) -> None:
     with (folder / "card.json").open("ab") as file:
         file.write(b" " * LARGEST_CARD)
+    with pytest.raises(InputError, match="file too large"):
+        qc.load(folder)
+
+
+@pytest.mark.parametrize("name", ["clicks.parquet", "README.md"])
+def test_files_are_of_bounded_size(name: str, folder: Path) -> None:
+    os.truncate(folder / name, 1 << 42)  # a hole: it takes no room on the disk, and an hour to read
     with pytest.raises(InputError, match="file too large"):
         qc.load(folder)
 
