@@ -15,6 +15,7 @@ from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
 from querycloak.errors import CheckFailed
 from querycloak.privacy.parameters import refuse
+from querycloak.sentence import printable
 
 if TYPE_CHECKING:
     from querycloak.audits.release_audit import ReleaseAudit
@@ -113,7 +114,8 @@ def show_audit(audit: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:
         lines = [PRIVATE]
         for attack in dict.fromkeys(row["attack"] for row in audit.rows):
             lines += _attack_lines(attack, [row for row in audit.rows if row["attack"] == attack])
-        sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")
+        shown = "\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)])
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in shown.split("\n")))
     if audit.alarms:
         raise CheckFailed("; ".join(audit.alarms))
 

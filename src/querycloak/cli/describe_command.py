@@ -48,7 +48,8 @@ def described_lines(description: Description) -> list[str]:
     lines += ["", *_wrapped(text)]
     for name, why in description.tasks.items():
         lines += _wrapped(f"not {name}: {why}", indent="  ") if why is not None else []
-    return [*lines, "", "cite it as (add who published it, and where):", description.cite]
+    cited = (printable(line, _LONGEST) for line in description.cite.split("\n"))
+    return [*lines, "", "cite it as (add who published it, and where):", *cited]
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

@@ -12,11 +12,12 @@ import typer
 
 from querycloak.cli import options
 from querycloak.privacy.parameters import path_of
+from querycloak.sentence import printable
 
 if TYPE_CHECKING:
     from querycloak.evaluation.release_diff import ChangedKey, ReleaseDiff
 
-_WIDTH, _SHOWN = 80, 20
+_WIDTH, _SHOWN, _LONGEST = 80, 20, 1000
 
 
 def diff(
@@ -58,12 +59,11 @@ def diff_lines(result: ReleaseDiff, fdr: float) -> list[str]:
     lines += [_line(each) for each in shown]
     if total > len(shown):
         lines.append(f"... and {total - len(shown):,} more (--json lists all)")
-    return [*lines, *(line for note in result.notes for line in textwrap.wrap(f"note: {note}", _WIDTH))]
+    notes = (printable(f"note: {note}", _LONGEST) for note in result.notes)
+    return [*lines, *(line for note in notes for line in textwrap.wrap(note, _WIDTH))]
 
 
 def _line(each: ChangedKey) -> str:
-    from querycloak.sentence import printable
-
     counts = f"{_count(each.before)} -> {_count(each.after)}"
     key = " | ".join(" > ".join(value) if isinstance(value, tuple) else str(value) for value in each.key.values())
     room = _WIDTH - 22 - len(each.table)

@@ -14,7 +14,7 @@ import typer
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
 from querycloak.errors import ParameterError
-from querycloak.sentence import Sentence
+from querycloak.sentence import Sentence, printable
 
 if TYPE_CHECKING:
     from querycloak.evaluation.evaluation import Evaluation
@@ -140,7 +140,8 @@ def show_evaluation(evaluation: Evaluation, *, as_json: bool) -> None:
     lines = textwrap.wrap(evaluation.heading, _WIDTH)
     for task in dict.fromkeys(row.task for row in evaluation.rows):
         lines += _task_lines(task, [row for row in evaluation.rows if row.task == task])
-    sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")
+    shown = "\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)])
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in shown.split("\n")))
 
 
 def _task_lines(task: str, rows: Sequence[Row]) -> Iterator[str]:

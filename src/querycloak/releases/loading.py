@@ -22,14 +22,12 @@ from querycloak.releases import parquet
 from querycloak.releases.card import VERSION, card_problem, upgraded
 from querycloak.releases.folder import CARD, LARGEST_CARD, card_bytes, regular_file
 from querycloak.releases.release import Release
-from querycloak.releases.tables import KINDS, conformed, schema_of
+from querycloak.releases.tables import KINDS, LARGEST_ROW, conformed, schema_of
 from querycloak.releases.text_tables import CSV, TSV
 
 _TEXTS = {f".{each.ending}": each for each in (TSV, CSV)}
 _ENDINGS = (parquet.ending, TSV.ending, CSV.ending)
 _AGAIN = "get the release again"
-_LARGEST_ROW = 1 << 20
-"""Bytes; far more than a row of ours takes."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ def _verify(place: Path, tables: Mapping[str, Mapping[str, Any]], checksums: Map
         # Names come from the card, which anybody can write: only ours lead to a file.
         if kind not in KINDS or file not in [f"{kind}.{ending}" for ending in _ENDINGS] or file not in checksums:
             raise _damaged(place)
-        largest[file] = (entry["rows"] + 1) * _LARGEST_ROW
+        largest[file] = (entry["rows"] + 1) * LARGEST_ROW
     for name, expected in checksums.items():
         if Path(name).name != name or name in ("..", "."):
             raise _damaged(place)

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.releases.folder import WrittenFile
-from querycloak.releases.tables import ROWS_IN_A_GROUP
+from querycloak.releases.tables import LARGEST_ROW, ROWS_IN_A_GROUP
 
 ending, media_type = "parquet", "application/x-parquet"
+_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED"}
 
 
 def write(groups: Iterator[pa.Table], schema: pa.Schema, file: WrittenFile) -> None:
@@ -36,12 +37,23 @@ def columns(path: Path) -> list[str]:
 
 
 def fits(path: Path, schema: pa.Schema, rows: int) -> bool:
-    """True if the file has this number of rows, in columns of these types."""
+    """True if the file has this number of rows, in columns of these types, and unpacks to a bounded size."""
     with pq.ParquetFile(path) as file:
-        return bool(file.metadata.num_rows == rows) and all(
+        return _unpacks_to_at_most(file.metadata, rows) and all(
             stored.type.equals(field.type) or (pa.types.is_list(field.type) and _is_list_of_texts(stored.type))
             for stored, field in zip(file.schema_arrow, schema, strict=True)
         )
+
+
+def _unpacks_to_at_most(stored: pq.FileMetaData, rows: int) -> bool:
+    """True if the file has this number of rows, is encoded as `write` does it, and no row is larger than any of ours.
+
+    Other encodings repeat a value as often as they like: a few kilobytes of them fill any memory.
+    """
+    groups = [stored.row_group(number) for number in range(stored.num_row_groups)]
+    encodings = {name for each in groups for at in range(each.num_columns) for name in each.column(at).encodings}
+    size = sum(each.total_byte_size for each in groups)
+    return bool(stored.num_rows == rows) and encodings <= _ENCODINGS and size <= (rows + 1) * LARGEST_ROW
 
 
 def misses_counts(path: Path) -> bool:

@@ -14,6 +14,8 @@ from querycloak.logs.choices import PERIODS, could_be_attribute
 from querycloak.releases.row_kinds import RowKind
 
 ROWS_IN_A_GROUP = 1 << 18
+LARGEST_ROW = 1 << 20
+"""Bytes; far more than a row of ours takes."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -170,8 +171,6 @@ def test_struct_columns_do_not_pass(folder: Path) -> None:
         {**{name: table[name] for name in table.column_names}, "count": pa.array([{"a": 1}] * len(table))}
     )
     pq.write_table(wrapped, folder / "clicks.parquet")
-    import hashlib
-
     digest = hashlib.sha256((folder / "clicks.parquet").read_bytes()).hexdigest()
     edited(folder, lambda card: card["checksums"].update({"clicks.parquet": digest}))
     assert in_process("verify", folder).returncode == 4
@@ -206,6 +205,18 @@ def test_files_are_of_bounded_size(name: str, folder: Path) -> None:
         qc.load(folder)
 
 
+def test_a_table_that_repeats_a_value_without_storing_it_does_not_pass(folder: Path) -> None:
+    """Megabytes in a few kilobytes: each passes a check of types and rows."""
+    table = qc.load(folder).table("clicks")
+    large = table.set_column(0, "query", pa.array(["x" * 2_000_000] * len(table)))
+    for dictionary, one in ((True, table), (False, large)):
+        pq.write_table(one, folder / "clicks.parquet", use_dictionary=dictionary, compression="zstd")
+        digest = hashlib.sha256((folder / "clicks.parquet").read_bytes()).hexdigest()
+        edited(folder, lambda card, digest=digest: card["checksums"].update({"clicks.parquet": digest}))
+        with pytest.raises(InputError, match="does not hold what its card says"):
+            qc.load(folder)
+
+
 def test_escapes_of_a_card_do_not_reach_the_terminal(folder: Path) -> None:
     escape = "\x1b]0;title\x07\u202e"
 
@@ -219,6 +230,17 @@ def test_escapes_of_a_card_do_not_reach_the_terminal(folder: Path) -> None:
         done = in_process(command, folder)
         assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout + done.stderr)
         assert len(done.stdout) < 5000
+
+
+def test_escapes_of_a_card_that_loads_do_not_reach_the_terminal(folder: Path, tmp_path: Path) -> None:
+    """A method that is not installed may have any name and any variant."""
+    escape = "\x1b]0;title\x07\u202e"
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    edited(other, lambda card: card.update(method=f"ours{escape}", variant=escape, options=None))
+    for words in (("describe", other), ("diff", folder, other)):
+        done = in_process(*words)
+        assert (done.returncode, "ours" in done.stdout) == (0, True)
+        assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout + done.stderr)
 
 
 def test_many_columns_are_shortened(tmp_path: Path) -> None:
