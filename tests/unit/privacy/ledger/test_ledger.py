@@ -63,6 +63,21 @@ def test_a_charge_is_kept_as_it_was_made(ledger: Ledger) -> None:
         charge.id = 2  # type: ignore[misc]
 
 
+def test_a_clock_that_jumps_changes_no_order_and_no_sum(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    years = ["2031", "1970", "9999", "2026", "0001"]
+    monkeypatch.setattr("querycloak.privacy.ledger.journal.now", lambda: f"{years[0]}-01-01T00:00:00+00:00")
+    charges = []
+    while len(years) > 1:
+        charges.append(spend(ledger, promise(2)))
+        ledger.complete(charges[-1], DIGEST)
+        del years[0]
+    (account,) = Ledger(ledger.path).show("shop")
+    assert [(charge.id, charge.made[:4]) for charge in account.charges] == [(1, "2031"), (2, "1970"), (3, "9999"), (4, "2026")]  # fmt: skip  # noqa: E501
+    assert (account.spent[0], account.left[0], ledger.verify()) == (8, 0, [])
+    with pytest.raises(BudgetRefused):
+        spend(ledger, promise(0.1))
+
+
 def test_the_file_is_for_its_owner_only(ledger: Ledger) -> None:
     assert ledger.path.stat().st_mode & 0o777 == 0o600
     assert ledger.path.parent.stat().st_mode & 0o777 == 0o700
