@@ -33,6 +33,14 @@ writes this page; a short version runs with `make test`.
 {notes}
 
 Measured with {command} on {machine}, in {minutes:.0f} minutes.
+
+{untested}"""
+UNTESTED = """## What is not tested
+- All workers of a cluster killed at once; a server for S3 on loopback (`s3://` addresses are opened by Arrow).
+- Ledgers on network file systems: do not put one there, its locks may not work.
+- A million small files as one log.
+- The studio under signals: it writes by the functions of `release` and `signoff`, which are killed.
+- Address space that is used up while a page with pictures is drawn: the library that draws them ends the process.
 """
 
 
@@ -93,7 +101,9 @@ def page(findings: list[Finding], command: str) -> str:
     notes = "\n".join(f"- {each.check}: {note}" for each in findings for note in (*each.notes, *_outcomes(each)))
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     minutes = sum(each.minutes for each in findings)
-    return TEXT.format(rows=rows, notes=notes, machine=machine, minutes=minutes, command=f"`{command}`")
+    return TEXT.format(
+        rows=rows, notes=notes, machine=machine, minutes=minutes, command=f"`{command}`", untested=UNTESTED
+    )
 
 
 def _outcomes(finding: Finding) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.reliability import forked, full_disks, fuzz, kills, power_loss, races, tokens
+from bench.reliability import damaged, forked, full_disks, fuzz, kills, power_loss, races, tokens
 from bench.reliability.__main__ import in_pieces, page, tried
 from bench.reliability.finding import Finding
 
@@ -31,7 +31,7 @@ def test_every_method_and_every_command_that_writes_is_killed(tmp_path: Path) ->
     assert set(kills.METHODS) == set(BUILT_IN)
     killed = list(kills.commands(tmp_path / "log", tmp_path))
     for command, option in WRITING:
-        if option in ("--out", "--rejected") or command == "ledger plan":
+        if option in ("--out", "--rejected", "--picture") or command == "ledger plan":
             assert any(each.startswith(command) for each in killed), command
 
 
@@ -45,6 +45,17 @@ def test_fuzzing_finds_an_exception_that_is_not_ours(tmp_path: Path, monkeypatch
         "querycloak.logs.formats.json_objects.orjson.JSONDecodeError", QuerycloakError
     )  # nobody catches it
     assert any("JSONDecodeError" in problem for problem in fuzz.fuzz(tmp_path, 150).problems)
+
+
+def test_damaged_folders_are_refused_in_a_line_and_each_rule_can_be_broken(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["release k-anonymity"]
+    assert damaged.damage(log, tmp_path, 6, names=names).problems == []
+    monkeypatch.setattr("querycloak.methods.evidence.guarantee_problem", lambda _card: None)
+    monkeypatch.setattr(damaged, "DAMAGES", {"lie": damaged._edited(lambda card, _: card["proven"].update(k=1000))})
+    problems = damaged.damage(log, tmp_path, 1, names=names).problems
+    assert any("another guarantee is accepted" in problem for problem in problems)
 
 
 def test_nobody_overdraws_and_one_run_gets_an_output(log: Path, tmp_path: Path) -> None:
@@ -88,9 +99,9 @@ def test_pieces_add_up(tmp_path: Path) -> None:
     def work(times: int, seed: int) -> Finding:
         return Finding("killed", "each", "whole", times, [f"seed {seed}"], ["a note"], 1.0)
 
-    found = in_pieces(250, work, tmp_path)
+    found = in_pieces(250, work, tmp_path / "kills")()
     assert found == Finding("killed", "each", "whole", 250, ["seed 1", "seed 2", "seed 3"], ["a note"], 3.0)
-    assert in_pieces(250, lambda *_: pytest.fail("tried again"), tmp_path) == found
+    assert in_pieces(250, lambda *_: pytest.fail("tried again"), tmp_path / "kills")() == found
 
 
 def test_tokens_are_found() -> None:
