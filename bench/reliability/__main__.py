@@ -61,7 +61,7 @@ def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Call
 
 def kept(name: str, given: argparse.Namespace) -> Path | None:
     """The beginning of the names of files that keep what a check found."""
-    return given.keep and given.keep / name
+    return None if given.keep is None else Path(given.keep) / name
 
 
 def in_pieces(

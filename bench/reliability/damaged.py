@@ -163,14 +163,13 @@ def _hole(path: Path) -> None:
 
 def _more_files(folder: Path, chance: random.Random) -> None:
     odd = ["x", ".hidden", "a\nb", "\x1b[2Jx", "\u202etxt", "card.json.sig", "x" * 250, "queries.parquet.bak"]
-    chance.choice(
-        [
-            (folder / chance.choice(odd)).touch,
-            lambda: [(folder / f"{number}.parquet").touch() for number in range(3_000)],
-            lambda: shutil.copytree(folder, folder.with_name("inner")).rename(folder / "inner"),
-            lambda: os.mkfifo(folder / "pipe"),
-        ]
-    )()
+    kinds: list[Callable[[], object]] = [
+        (folder / chance.choice(odd)).touch,
+        lambda: [(folder / f"{number}.parquet").write_bytes(b"") for number in range(3_000)],
+        lambda: shutil.copytree(folder, folder.with_name("inner")).rename(folder / "inner"),
+        lambda: os.mkfifo(folder / "pipe"),
+    ]
+    chance.choice(kinds)()
 
 
 def _tables(folder: Path) -> list[Path]:
