@@ -205,6 +205,17 @@ def test_files_are_of_bounded_size(name: str, folder: Path) -> None:
         qc.load(folder)
 
 
+def test_rows_that_cannot_be_read_do_not_pass(folder: Path) -> None:
+    """The end of the file, with columns and number of rows, is sound."""
+    data = bytearray((folder / "clicks.parquet").read_bytes())
+    data[4:40] = b"\xff" * 36
+    (folder / "clicks.parquet").write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    edited(folder, lambda card: card["checksums"].update({"clicks.parquet": digest}))
+    (problem,) = qc.verify(folder).problems
+    assert problem.startswith("clicks.parquet of the release")
+
+
 def test_a_table_that_repeats_a_value_without_storing_it_does_not_pass(folder: Path) -> None:
     """Megabytes in a few kilobytes: each passes a check of types and rows."""
     table = qc.load(folder).table("clicks")
