@@ -49,8 +49,9 @@ class LevelRuns:
 
 def phrases_of_runs(counted: CountedLevels, method: Phrases, randomness: Randomness, runs: int) -> pa.Table:
     """The table `phrases` of each run: run, phrase, words, begins, ends, count."""
+    engine = counted.engine
     levels = [
-        UserKeys.of(counted.engine, contributions(counted.engine, counted.uses, level, method.longest, None), KEY)
+        UserKeys.of(engine, contributions(engine, counted.uses, level, method.longest, None), KEY).grouped()
         for level, _ in enumerate(method.levels, 1)
     ]
     at_once = max(1, _CELLS_AT_ONCE // max(1, *(len(level.pairs.user) for level in levels)))

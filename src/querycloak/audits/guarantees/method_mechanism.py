@@ -14,7 +14,8 @@ from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.remembering_engine import RememberingEngine
 from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
 from querycloak.audits.guarantees.steps import Past, Step, steps_of
-from querycloak.engines import Engine, connect
+from querycloak.engines import Engine
+from querycloak.engines.repeated_statements import RepeatedStatements
 from querycloak.errors import QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import SearchLog, read
@@ -37,7 +38,7 @@ class MethodMechanism:
 
     def __init__(self, method: Method, randomness: Randomness | None = None) -> None:
         self.method, self._randomness = method, randomness or Randomness()
-        self._folder, self._engine = PrivateFolder(), RememberingEngine(connect("duckdb"))
+        self._folder, self._engine = PrivateFolder(), RememberingEngine(RepeatedStatements())
         self._counted: dict[str, Counted] = {}
         self._steps: dict[str, dict[Past, Sequence[Step]]] = {}
         self._queries: dict[str, frozenset[str]] = {}
@@ -72,7 +73,7 @@ class MethodMechanism:
         return Outcomes.one_after_another([self._drawn_or_failed(counted) for _ in range(runs)])
 
     def _drawn(self, counted: Counted, runs: int) -> Outcomes:
-        with order.drawing():
+        with order.drawing(), self._engine.remembering():
             return _outcomes(draw_runs(counted, self._randomness, runs))
 
     def _drawn_or_failed(self, counted: Counted) -> Outcomes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, singledispatch
+from functools import lru_cache, partial, singledispatch
 
 import ibis.expr.types as ir
 import numpy as np
@@ -154,18 +154,28 @@ def _(counted: CountedLevels, past: Past) -> list[Step]:
 
 def steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list[Step]:
     """The steps of each level, given the keys below it that are supposed to have come out (phrases.md)."""
+    engine, uses = counted.engine, counted.uses.op()
     steps, before = [], None
     for level, table in enumerate(method.levels, 1):
-        of_level = counted.counted_level(method, level, before)
+        below: tuple[str, ...] | None = None if before is None else tuple(before[PHRASE[0]].to_pylist())
+        of_level = once(
+            engine, (table, uses, method.plans[table], below), partial(counted.counted_level, method, level, before)
+        )
         steps += [replace(step, name=f"{table}: {step.name}") for step in steps_of(of_level, past)]
-        rows = contributions(counted.engine, counted.uses, level, method.longest, None)
-        keys = counted.engine.fetch(rows.select(*PHRASE).distinct()).sort_by(PHRASE[0])
+        keys = once(engine, ("keys", table, uses, method.longest), partial(_keys_of_level, counted, method, level))
         out = [past.came_out(key) for key in keys[PHRASE[0]].to_pylist()]
         before = keys.filter(pa.array(out, pa.bool_()))
     if counted.queries is not None:
-        queries = steps_of(counted.counted_queries(method), past)
+        of_queries = (QUERIES, counted.queries.op(), method.plans[QUERIES])
+        queries = steps_of(once(engine, of_queries, partial(counted.counted_queries, method)), past)
         steps += [replace(step, name=f"{QUERIES}: {step.name}") for step in queries]
     return steps
+
+
+def _keys_of_level(counted: CountedLevels, method: Phrases, level: int) -> pa.Table:
+    """All keys of a level, whatever came out below it."""
+    rows = contributions(counted.engine, counted.uses, level, method.longest, None)
+    return counted.engine.fetch(rows.select(*PHRASE).distinct()).sort_by(PHRASE[0])
 
 
 @steps_of.register
@@ -208,7 +218,8 @@ def _(counted: WeightedSelection, past: Past) -> list[Step]:
 
 
 def _steps_of_weighted(counted: WeightedSelection, past: Past) -> list[Step]:
-    left = counted.bucketed(_SECRET)
+    of_log = (type(counted), counted.keys.op(), counted.key, counted.plan)
+    left = once(counted.engine, ("bucketed", *of_log), lambda: counted.bucketed(_SECRET))
     whole, plan, weighed = left, counted.plan, left.weighed(None)
     steps, first = [], True
     before: dict[str, float] = {}

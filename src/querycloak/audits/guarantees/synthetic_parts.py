@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from querycloak.audits.guarantees.exact_test import OWN_KEYS
 from querycloak.audits.guarantees.method_runs import keys_of_runs, tables_of_levels
 from querycloak.audits.guarantees.method_steps import distinct_queries, queries_of, released_queries, steps_of_levels
+from querycloak.audits.guarantees.remembering_engine import once
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered, tables_of_runs_alike
 from querycloak.audits.guarantees.steps import Limit, Past, Step, steps_of
 from querycloak.methods.phrases.method import QUERIES, TABLE
@@ -42,20 +44,28 @@ def _(counted: SyntheticParts, past: Past) -> list[Step]:
     queries = _texts(released_queries(counted, past))
     asked = queries_of(counted) | past.queries
     words = _texts(sorted(filter(past.came_out, {word for query in asked for word in query.split(" ")})))
+    given = (counted.searches.op(), tuple(queries.to_pylist()), tuple(words.to_pylist()))
     for part in (CLICKS, HOSTS):
         if part in plan.selected:
-            of_part = steps_of(counted.counted(part, queries, words), past)
-            steps += [replace(step, name=f"{part}: {step.name}") for step in of_part]
+            keys = once(counted.engine, (part, *given), partial(counted.counted, part, queries, words))
+            steps += [replace(step, name=f"{part}: {step.name}") for step in steps_of(keys, past)]
     for part, each in plan.public.items():
         if part in CELLS:
             cells, bound = CELLS[part], CELLS[part].squared
-            centres = {str(at): n for at, n in enumerate(counted.true_cells(part, queries).tolist())}
+            looked_at = queries if part in _OF_QUERIES else _texts([])
+            what = (part, counted.searches.op(), tuple(looked_at.to_pylist()))
+            counts = once(counted.engine, what, partial(counted.true_cells, part, looked_at))
+            centres = {str(at): n for at, n in enumerate(counts.tolist())}
             most = 1 if cells.once else cells.most
             steps.append(Step(f"{part}: counts", centres, cells.most, bound, most, each.noise))
         else:
-            pairs = counted.pairs(queries.combine_chunks())[0].numbers()
+            pairs = once(counted.engine, (part, *given), partial(_pairs, counted, queries))
             steps.append(Step(f"{part}: counts", pairs, 1, 1, 1, each.noise))
     return [*steps, *losses_of_parts(counted)]
+
+
+def _pairs(counted: SyntheticParts, queries: pa.ChunkedArray) -> dict[str, int]:
+    return counted.pairs(queries.combine_chunks())[0].numbers()
 
 
 @queries_of.register

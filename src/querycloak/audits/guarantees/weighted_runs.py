@@ -13,6 +13,7 @@ from functools import cached_property
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.audits.guarantees.runs import numbered
@@ -49,34 +50,62 @@ class UserCells:
     """By user, the number of users who hold the same; None if each stands for one."""
 
     @cached_property
-    def _users(self) -> IntArray:
-        return np.flatnonzero(np.diff(self.user, prepend=-1))
-
-    @cached_property
-    def _by_cell(self) -> tuple[IntArray, IntArray]:
-        order = np.argsort(self.cell, kind="stable")
-        return order, np.searchsorted(self.cell[order], np.arange(self.cells))
+    def _bounds(self) -> IntArray:
+        """Where the pairs of each user begin, and where the last ones end."""
+        return np.append(np.flatnonzero(np.diff(self.user, prepend=-1)), self.user.size)
 
     def sums(self, values: IntArray) -> IntArray:
         """Values of pairs, added up by cell."""
-        order, starts = self._by_cell
-        if self.copies is not None:
-            values = values * self.copies[self.user]
-        return np.add.reduceat(values[:, order], starts, axis=1)
+        users = np.ones(self.user.size, np.int64) if self.copies is None else self.copies[self.user]
+        sums: IntArray = _sums(values, self.cell, users, self.cells)
+        return sums
 
     def weights(self, interest: IntArray) -> IntArray:
         """GRID x interest / the length of the user's interests, rounded down; 0 for pairs without interest."""
-        length = np.maximum(np.add.reduceat(interest * interest, self._users, axis=1)[:, self.user], 1)
-        near = np.floor(interest * GRID / np.sqrt(length.astype(np.float64))).astype(np.int64)
-        weights: IntArray = near - (near * near * length > interest * interest * (GRID * GRID))
+        weights: IntArray = _weights(interest, self._bounds)
         return weights
 
     def bounded(self, wanted: IntArray, most: int) -> IntArray:
         """Of these numbers of pairs, in their order, so much that no user has more than `most` in all."""
-        before = np.cumsum(wanted, axis=1) - wanted
-        before -= before[:, self._users][:, self.user]
-        given: IntArray = np.minimum(wanted, np.maximum(most - before, 0))
+        given: IntArray = _bounded(wanted, self._bounds, most)
         return given
+
+
+@njit(cache=True, nogil=True)
+def _sums(values, cell, users, cells):  # type: ignore[no-untyped-def]
+    sums = np.zeros((len(values), cells), np.int64)
+    for run in range(len(values)):
+        for pair in range(cell.size):
+            sums[run, cell[pair]] += values[run, pair] * users[pair]
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _weights(interest, bounds):  # type: ignore[no-untyped-def]
+    weights = np.zeros(interest.shape, np.int64)
+    for run in range(len(interest)):
+        for user in range(bounds.size - 1):
+            length = np.int64(0)
+            for pair in range(bounds[user], bounds[user + 1]):
+                length += interest[run, pair] * interest[run, pair]
+            for pair in range(bounds[user], bounds[user + 1]):
+                mine = interest[run, pair]
+                if mine > 0:
+                    near = np.int64(np.floor(mine * GRID / np.sqrt(float(length))))
+                    weights[run, pair] = near - (near * near * length > mine * mine * (GRID * GRID))
+    return weights
+
+
+@njit(cache=True, nogil=True)
+def _bounded(wanted, bounds, most):  # type: ignore[no-untyped-def]
+    given = np.zeros(wanted.shape, np.int64)
+    for run in range(len(wanted)):
+        for user in range(bounds.size - 1):
+            left = most
+            for pair in range(bounds[user], bounds[user + 1]):
+                given[run, pair] = min(wanted[run, pair], left)
+                left -= given[run, pair]
+    return given
 
 
 @dataclass(frozen=True, eq=False)
