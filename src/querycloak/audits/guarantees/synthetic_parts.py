@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.audits.guarantees.exact_test import OWN_KEYS
+from querycloak.audits.guarantees.level_steps import steps_of_levels
 from querycloak.audits.guarantees.method_runs import keys_of_runs, tables_of_levels
-from querycloak.audits.guarantees.method_steps import distinct_queries, queries_of, released_queries, steps_of_levels
+from querycloak.audits.guarantees.method_steps import distinct_queries, queries_of, released_queries
 from querycloak.audits.guarantees.remembering_engine import once
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered, tables_of_runs_alike
 from querycloak.audits.guarantees.steps import Limit, Past, Step, steps_of

@@ -21,9 +21,12 @@ from querycloak.releases.release_model import model_of_phrases
 from querycloak.text.word_boundaries import joined, words_of
 
 Floats = NDArray[np.float64]
+_Edges = tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]
 MOST_WORDS = 12
 _SURE = 3
 """Bins of users below this many standard deviations of their noise are empty: one of many sessions has many rows."""
+_FEW_MARKED = 0.1
+"""The quantile of the counts of words with marks that says how many users a mark needs to come out."""
 _PUBLIC: Mapping[str, Sequence[float]] = {
     "hours": [1.0] * CELLS["hours"].number,
     "pauses": [1.0] * CELLS["pauses"].number,
@@ -64,8 +67,9 @@ class NextWords(NamedTuple):
     begin: int
     users: Floats
     """Users of each word; many where it is not known."""
+    begins: NDArray[np.bool_]
+    """True if queries begin with the word, as far as is known."""
     ends: NDArray[np.bool_]
-    """True if enough queries end with the word."""
     alone: Floats
     """Cumulative shares of words as a whole query; empty if no word begins and ends queries."""
 
@@ -217,18 +221,27 @@ def _words(model: WordModel, vocabulary: Mapping[str, int]) -> NextWords:
         users[number] = root**2
     return NextWords(
         np.array(start), np.array(word, np.int64), np.concatenate(sums), np.array(after, np.int64), np.array(shorter),
-        np.array(back), numbers[(BEGIN,)], users, *_ends(counts, vocabulary),
+        np.array(back), numbers[(BEGIN,)], users, *_edges(counts, vocabulary),
     )  # fmt: skip
 
 
-def _ends(counts: Mapping[Gram, float], vocabulary: Mapping[str, int]) -> tuple[NDArray[np.bool_], Floats]:
-    """Words that end queries; shares of words as a whole query, as if beginning and ending had nothing in common."""
-    begun, ended, anywhere = (
-        np.array([max(counts.get(gram, 0.0), 0.0) for gram in grams])
-        for grams in ([(BEGIN, w) for w in vocabulary], [(w, END) for w in vocabulary], [(w,) for w in vocabulary])
+def _edges(counts: Mapping[Gram, float], vocabulary: Mapping[str, int]) -> _Edges:
+    """Words that may begin and end queries; shares of words as a whole query.
+
+    A frequent word whose mark did not come out hardly stands there: of many users of "of", few would ask it alone.
+    """
+    begun, ended, both, anywhere = (
+        np.array([max(counts.get((*before, word, *behind), 0.0), 0.0) for word in vocabulary])
+        for before, behind in (((BEGIN,), ()), ((), (END,)), ((BEGIN,), (END,)), ((), ()))
     )
-    alone = begun * ended / np.maximum(anywhere, 1.0)
-    return ended > 0, _sums(alone) if alone.any() else np.zeros(0)
+    marked = np.concatenate([side[side > 0] for side in (begun, ended, both)])
+    least = float(np.quantile(marked, _FEW_MARKED)) if marked.size else math.inf
+    usual = [side.sum() / max(anywhere.sum(), 1.0) * anywhere for side in (begun, ended)]
+    sides = list(zip((begun, ended), usual, strict=True))
+    may_begin, may_end = ((side > 0) | (expected < least) for side, expected in sides)
+    first, last = (np.where(side > 0, side, np.minimum(expected, least / 2)) for side, expected in sides)
+    alone = np.where(both > 0, both, np.minimum(first * last / np.maximum(anywhere, 1.0), least / 2))
+    return may_begin, may_end, _sums(alone) if alone.any() else np.zeros(0)
 
 
 def _known(context: Gram, word: str | None, numbers: Mapping[Gram, int]) -> Gram:

@@ -85,7 +85,7 @@ def after(search, start, place, spoken, shape, words, whole, next_query, state):
         return
     if kind == ADDED and _added(search, start, place, spoken, words, whole, state):
         return
-    if kind == DROPPED and _dropped(search, start, place, spoken, whole, state):
+    if kind == DROPPED and _dropped(search, start, place, spoken, words, whole, state):
         return
     if kind == REPLACED and _replaced(search, start, place, spoken, words, whole, state):
         return
@@ -108,13 +108,16 @@ def _added(search, start, place, spoken, words, whole, state):  # type: ignore[n
 
 
 @njit(cache=True, nogil=True)
-def _dropped(search, start, place, spoken, whole, state):  # type: ignore[no-untyped-def]
-    """The query before without one word: one that leaves a whole released query, if there is one, else any."""
+def _dropped(search, start, place, spoken, words, whole, state):  # type: ignore[no-untyped-def]
+    """The query before without one word: one that leaves a whole released query, if there is one, else any that fits.
+
+    False if what is left would begin or end with a word that queries do not begin or end with.
+    """
     first, size = start[search - 1], start[search] - start[search - 1]
     if size < 2:
         return False
     offset = below(state, size)
-    for step in range(size + 1):
+    for step in range(2 * size):
         left_out = (offset + step) % size
         end = start[search]
         for at in range(size):
@@ -122,9 +125,10 @@ def _dropped(search, start, place, spoken, whole, state):  # type: ignore[no-unt
                 spoken[end] = spoken[first + at]
                 end += 1
         _settle(search, end, start, place, spoken, whole)
-        if place[search] >= 0:
+        fits = _fits(spoken[start[search]], True, False, words) and _fits(spoken[end - 1], False, True, words)
+        if place[search] >= 0 or (fits and step >= size):
             return True
-    return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -144,7 +148,7 @@ def _replaced(search, start, place, spoken, words, whole, state):  # type: ignor
 
 @njit(cache=True, nogil=True)
 def _other_word(spoken, first, end, words, state):  # type: ignore[no-untyped-def]
-    """A word that may follow these and is none of them; -1 if there is none."""
+    """A last word that may follow these and is none of them; -1 if there is none."""
     context = words.begin
     for at in range(first, end):
         context = _context_after(context, spoken[at], words)
@@ -152,20 +156,27 @@ def _other_word(spoken, first, end, words, state):  # type: ignore[no-untyped-de
         return -1  # nothing is known of these words
     for _ in range(_TRIES):
         at = _next_word(context, words, state)
-        if at >= 0 and not np.any(spoken[first:end] == words.word[at]):
+        if at >= 0 and words.ends[words.word[at]] and not np.any(spoken[first:end] == words.word[at]):
             return words.word[at]
     return -1
 
 
 @njit(cache=True, nogil=True)
 def _fitting_word(context, spoken, first, end, last, words, state):  # type: ignore[no-untyped-def]
-    """The place of a next word: none of these if that can be, and as the last one a word that ends queries."""
+    """The place of a next word: none of these if that can be; a first one begins queries, a last one ends them."""
     at = -1
     for _ in range(_TRIES):
         at = _next_word(context, words, state)
-        if at < 0 or (not np.any(spoken[first:end] == words.word[at]) and (not last or words.ends[words.word[at]])):
+        if at < 0 or (
+            not np.any(spoken[first:end] == words.word[at]) and _fits(words.word[at], end == first, last, words)
+        ):
             break
     return at
+
+
+@njit(cache=True, nogil=True)
+def _fits(word, first, last, words):  # type: ignore[no-untyped-def]
+    return (words.begins[word] or not first) and (words.ends[word] or not last)
 
 
 @njit(cache=True, nogil=True)
