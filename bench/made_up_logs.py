@@ -1,4 +1,4 @@
-"""`python -m bench.made_up_logs [--users N] [--out FILE]`: made-up logs beside `optimal`, `queries` and the original.
+"""`python -m bench.made_up_logs [--users N] [--epsilon E] [--out FILE]`: made-up logs beside others and the original.
 
 Prints, for each budget, distances of shapes (total variation) and tasks of `evaluate`; docs/synthetic-release.md has
 the figures. The log is a synthetic one: what is printed compares releases with it.
@@ -11,6 +11,7 @@ import json
 import math
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ import pyarrow.parquet as pq
 import querycloak as qc
 
 BUDGETS = ((1, 1e-6), (3, math.exp(-10)), (8, 1e-6))
-TASKS = ("language", "completion", "suggestion", "retrieval-feedback", "ranking", "counts", "pairs")
+TASKS = (
+    "language", "completion", "suggestion", "retrieval-walk", "retrieval-feedback", "ranking", "counts", "pairs", "profiles",
+)  # fmt: skip
 KEPT = {
     ("language", "bits_per_query", None), ("language", "expressible", None), ("completion", "RR@10", None),
     ("completion", "Success@10", None), ("suggestion", "R@5", None), ("retrieval-feedback", "nDCG@10", None),
     ("ranking", "tau-b", None), ("counts", "volume_share", "table=queries"), ("counts", "volume_share", "table=clicks"),
-    ("pairs", "recall", "support=0.0005"),
+    ("pairs", "recall", "support=0.0005"), ("retrieval-walk", "nDCG@10", None),
 }  # fmt: skip
 GAP = 30 * 60
 
@@ -63,7 +66,7 @@ def _shares(numbers: np.ndarray[Any, Any], cells: int) -> np.ndarray[Any, Any]:
     return np.bincount(numbers, minlength=cells)[:cells] / max(1, numbers.size)
 
 
-def figures(users: int, folder: Path) -> dict[str, Any]:
+def figures(users: int, budgets: Sequence[tuple[float, float]], folder: Path) -> dict[str, Any]:
     """All figures of a log of this many users."""
     qc.synthesize(folder / "log.parquet", users=users)
     with qc.read(folder / "log.parquet") as log:
@@ -72,7 +75,7 @@ def figures(users: int, folder: Path) -> dict[str, Any]:
     true = shapes(pq.read_table(train, columns=["user", "time", "query", "rank", "url"]))
     releases: dict[str, Path] = {}
     made: dict[str, Any] = {"users": users, "shapes": {}, "seconds": {}, "rows": {}, "tasks": []}
-    for epsilon, delta in BUDGETS:
+    for epsilon, delta in budgets:
         for method in (qc.Synthetic, qc.Optimal, qc.Queries):
             name = f"{method.name} {epsilon}"
             began = time.monotonic()
@@ -88,7 +91,8 @@ def figures(users: int, folder: Path) -> dict[str, Any]:
         print(json.dumps(made["shapes"][str(epsilon)]), flush=True)
     rows = qc.evaluate(train, test, releases, list(TASKS)).rows
     for row in rows:
-        if (row.task, row.measure, row.slice) in KEPT and row.reading == "all":
+        kept = (row.task, row.measure, row.slice) in KEPT or row.measure == "pooled_loss"
+        if kept and row.reading == "all":
             made["tasks"].append([row.release, row.task, row.measure, row.slice, row.value, row.why])
     return made
 
@@ -97,10 +101,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.made_up_logs", description=__doc__)
     parser.add_argument("--users", type=int, default=20_000)
+    parser.add_argument("--epsilon", type=float, help="one budget of the three; all if not given")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    budgets = [budget for budget in BUDGETS if given.epsilon in (None, budget[0])]
     with tempfile.TemporaryDirectory() as folder:
-        made = figures(given.users, Path(folder))
+        made = figures(given.users, budgets, Path(folder))
     text = json.dumps(made, indent=1)
     if given.out is not None:
         given.out.write_text(text + "\n")
