@@ -53,9 +53,7 @@ def _(counted: SyntheticParts, past: Past) -> list[Step]:
     for part, each in plan.public.items():
         if part in CELLS:
             cells, bound = CELLS[part], CELLS[part].squared
-            looked_at = queries if part in _OF_QUERIES else _texts([])
-            what = (part, counted.searches.op(), tuple(looked_at.to_pylist()))
-            counts = once(counted.engine, what, partial(counted.true_cells, part, looked_at))
+            counts = once(counted.engine, (part, *given), partial(counted.true_cells, part, queries))
             centres = {str(at): n for at, n in enumerate(counts.tolist())}
             most = 1 if cells.once else cells.most
             steps.append(Step(f"{part}: counts", centres, cells.most, bound, most, each.noise))

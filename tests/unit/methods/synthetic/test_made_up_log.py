@@ -127,6 +127,24 @@ def test_the_number_of_users_is_noisy_and_nothing_comes_of_nothing() -> None:
                                     transitions=parts.transitions.slice(0, 0)), 9, (None, None), 1)) == []  # fmt: skip
 
 
+def test_a_frequent_word_without_marks_neither_begins_nor_ends_a_query() -> None:
+    """Of many users of "of" few ask it alone, or the mark would have come out."""
+    rows = [("of", 0, 0, 300), *((f"word{at}", 0, 0, 100) for at in range(8))]
+    rows += [(f"word{at}", begins, 1 - begins, 60) for at in range(8) for begins in (0, 1)]
+    phrases = pa.table({
+        "phrase": [phrase for phrase, *_ in rows],
+        "words": pa.array([1] * len(rows), pa.int64()),
+        "begins": [bool(begins) for _, begins, _, _ in rows],
+        "ends": [bool(ends) for _, _, ends, _ in rows],
+        "count": pa.array([count for *_, count in rows], pa.int64()),
+    })  # fmt: skip
+    made = made_up_log(replace(noisy_parts(), phrases=phrases), 400, (None, None), 7)
+    queries = [row["query"].split() for row in pa.Table.from_batches(made).to_pylist()]
+    assert sum("of" in query for query in queries) > 0.05 * len(queries)
+    for edge in (0, -1):
+        assert sum(query[edge] == "of" for query in queries) < 0.02 * len(queries)
+
+
 def test_words_have_one_digest() -> None:
     words = np.array([4, 0, 17], np.int64)
     assert digest_of(words.tolist()) == int(digest_of_words(words, 0, 3))
