@@ -673,3 +673,48 @@ def test_commands_load_neither_pandas_nor_linear_algebra(log: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", OPENED, log], capture_output=True, text=True, check=True)
     rows = ended.stdout.split()[0]
     assert ended.stdout.splitlines() == [f"{rows} False False", f"{rows} True"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--users", "0"), "--users must be at least 1, got 0"),
+        (("--split", "words=0"), "--split must be above 0 for words"),
+        (("--split", "queries=0"), "--split must be above 0 for queries"),
+        (("--split", "clicks=0,hosts=0"), "--split must be 0 for ranks where clicks and hosts are 0"),
+    ],
+)
+def test_a_made_up_log_of_bad_parameters_costs_nothing(
+    log: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    ledger, out = ("--ledger", str(tmp_path / "ledger.sqlite")), tmp_path / "out"
+    in_process("ledger", "set", "people", "--epsilon", "6", "--delta", "0.01", *ledger)
+    before = in_process("ledger", "show", "--json", *ledger).stdout
+    budget = ("--epsilon", "3", "--delta", "1e-6", *ledger, "--population", "people")
+    done = in_process("release", "synthetic", log, *budget, *options, "--out", out)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not out.exists()
+    assert in_process("ledger", "show", "--json", *ledger).stdout == before
+
+
+def test_a_made_up_log_of_a_log_without_times_costs_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", "user,query\n" + "".join(f"u{user},weather\n" for user in range(60)))
+    columns = ("--columns", "user=user,query=query")
+    done = in_process(
+        "release", "synthetic", path, "--epsilon", "60", "--delta", ".01", *columns, "--out", tmp_path / "out"
+    )
+    assert done.returncode == 2
+    assert "lacks time" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_made_up_log_of_a_log_without_clicks_has_none_and_its_owner_is_told(tmp_path: Path) -> None:
+    rows = "".join(f"u{user},2006-03-01 10:00:00,weather\n" for user in range(60))
+    path, out = write(tmp_path / "log.csv", "user,time,query\n" + rows), tmp_path / "out"
+    done = in_process("release", "synthetic", path, "--epsilon", "60", "--delta", ".01", "--users", "20", "--out", out)
+    assert done.returncode == 0
+    assert "no kept row has a click" in done.stderr
+    table = load(out).table("log")
+    assert table.num_rows >= 20
+    assert table["rank"].null_count == table.num_rows

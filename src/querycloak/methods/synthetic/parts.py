@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,6 +74,14 @@ class NoisyParts:
     noise: Mapping[str, float]
     """The standard deviation of the noise in cells."""
 
+    def without_clicks(self) -> NoisyParts:
+        """The same if no search has a click: what noise or public shares say of clicks is left out."""
+        sources = np.maximum(self.cells.get("sources", np.ones(CELLS["sources"].number, np.int64)), 0)
+        sources = sources.reshape(2, CLICK_CELLS) * (np.arange(CLICK_CELLS) == 0)
+        if not sources.any():
+            sources[:, 0] = 1
+        return replace(self, cells={**self.cells, "sources": sources.reshape(-1)})
+
 
 @dataclass(frozen=True)
 class SyntheticParts:
@@ -93,7 +101,8 @@ class SyntheticParts:
         """Draw part after part, then make up users."""
         from querycloak.methods.synthetic.made_up_log import made_up_log
 
-        parts = self.drawn(randomness)
+        drawn = self.drawn(randomness)
+        parts = drawn if self.holds_clicks else drawn.without_clicks()
         table = made_up_log(parts, self.method.users, self.period, int(randomness.below(1 << 62, 1)[0]))
         remarks = [] if self.holds_clicks else [NO_CLICK_COLUMN]
         return Drawn({"log": table}, counts="synthetic", rows=RowKind.COMPOSED, remarks=remarks)

@@ -145,6 +145,17 @@ def test_a_frequent_word_without_marks_neither_begins_nor_ends_a_query() -> None
         assert sum(query[edge] == "of" for query in queries) < 0.02 * len(queries)
 
 
+@pytest.mark.parametrize("left_out", [[], ["sources"]])
+def test_a_log_that_cannot_hold_clicks_gets_none(left_out: list[str]) -> None:
+    """Noise in the numbers of clicks made up some, and the remark said that there are none."""
+    parts = noisy_parts()
+    cells = {name: counts for name, counts in parts.cells.items() if name not in left_out}
+    made = made_up_log(replace(parts, cells=cells).without_clicks(), 100, (None, None), 7)
+    table = pa.Table.from_batches(made)
+    assert table.num_rows > 100
+    assert table["url"].null_count == table["rank"].null_count == table.num_rows
+
+
 def test_words_have_one_digest() -> None:
     words = np.array([4, 0, 17], np.int64)
     assert digest_of(words.tolist()) == int(digest_of_words(words, 0, 3))
