@@ -18,6 +18,8 @@ __all__ = ["ExactMechanism", "Mechanism", "Neighbours", "Outcomes", "Pair", "Pai
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+_MOST_CELLS = 50_000_000
+"""Runs x names of which it is looked up at once whether any occurs twice."""
 Data = TypeVar("Data")
 Data_contra = TypeVar("Data_contra", contravariant=True)
 
@@ -50,19 +52,24 @@ class Outcomes:
     def of_table(cls, runs: int, table: pa.Table, prefix: str = "") -> Self:
         """Of a table with the columns run and count (1 in each row if there is none): other columns are names."""
         keys = [name for name in table.column_names if name not in ("run", "count")]
-        texts = pa.array([prefix] * table.num_rows, pa.string())
+        code, texts = np.zeros(table.num_rows, np.int64), [prefix]
         for key in keys:
-            texts = pa.compute.binary_join_element_wise(texts, table[key].cast(pa.string()).combine_chunks(), " ")
-        encoded = pa.compute.dictionary_encode(texts)
-        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+            index, values = _encoded(table[key])
+            # Numbers of the names that occur, so that they stay few with every column.
+            pairs = code * max(len(values), 1) + index
+            occurs = np.zeros(max(len(texts) * len(values), 1), np.bool_)
+            occurs[pairs] = True
+            code = (np.cumsum(occurs) - 1)[pairs]
+            texts = [f"{texts[at // len(values)]} {values[at % len(values)]}" for at in np.flatnonzero(occurs).tolist()]
         counts = table["count"].fill_null(0).to_numpy() if "count" in table.column_names else np.ones(table.num_rows)
-        name = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        names = tuple(encoded.dictionary.to_pylist())
-        return cls(runs, names, name, table["run"].to_numpy(), counts.astype(np.float64)).summed()
+        return cls(runs, tuple(texts), code, table["run"].to_numpy(), counts.astype(np.float64)).summed()
 
     def summed(self) -> Self:
         """Several entries of one run under one name added up."""
         cell = self.run * len(self.names) + self.name
+        cells = self.runs * len(self.names)
+        if cells <= _MOST_CELLS and np.bincount(cell, minlength=1).max() <= 1:
+            return self
         distinct, where = np.unique(cell, return_inverse=True)
         if distinct.size == cell.size:
             return self
@@ -99,6 +106,13 @@ class Outcomes:
             mine = self.name == self.names.index(name)
             column[self.run[mine]] = self.value[mine]
         return column
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
+    """The values of a column, once each, and the number of each row's value among them."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
+    whole = encoded.unify_dictionaries().combine_chunks()
+    return whole.indices.to_numpy(zero_copy_only=False).astype(np.int64), whole.dictionary.to_pylist()
 
 
 @dataclass(frozen=True)

@@ -145,15 +145,18 @@ def _cells(
 ) -> pa.Table:
     """part, cell and count in each run."""
     drawn = [part for part in parts if part in counted.method.plan.public]
-    made = []
-    for part in drawn:
-        noise = counted.method.plan.public[part].noise
-        noisy = noisy_counts(counted.true_cells(part, queries), noise, randomness, runs=runs)
-        number = noisy.shape[1]
-        names = {
-            "part": pa.array([part] * noisy.size, pa.string()),
-            "cell": pa.array(np.tile(np.arange(number), runs)).cast(pa.string()),
-        }
-        rows = pa.table({**names, "count": pa.array(noisy.reshape(-1))})
-        made.append(numbered(rows, np.repeat(np.arange(runs), number)))
-    return pa.concat_tables(made)
+    noisy = [
+        noisy_counts(counted.true_cells(part, queries), counted.method.plan.public[part].noise, randomness, runs=runs)
+        for part in drawn
+    ]
+    numbers = [each.shape[1] for each in noisy]
+    cells = pa.array([str(cell) for cell in range(max(numbers, default=0))], pa.string())
+    part = np.repeat(np.arange(len(drawn)), [runs * number for number in numbers])
+    cell = np.concatenate([np.empty(0, np.int64), *(np.tile(np.arange(number), runs) for number in numbers)])
+    run = np.concatenate([np.empty(0, np.int64), *(np.repeat(np.arange(runs), number) for number in numbers)])
+    names = {
+        "part": pa.DictionaryArray.from_arrays(pa.array(part), pa.array(drawn, pa.string())),
+        "cell": pa.DictionaryArray.from_arrays(pa.array(cell), cells),
+    }
+    count = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in noisy)])
+    return numbered(pa.table({**names, "count": pa.array(count)}), run)
