@@ -24,7 +24,8 @@ import querycloak as qc
 
 BUDGETS = ((1, 1e-6), (3, math.exp(-10)), (8, 1e-6))
 TASKS = (
-    "language", "completion", "suggestion", "retrieval-walk", "retrieval-feedback", "ranking", "counts", "pairs", "profiles",
+    "language", "completion", "suggestion", "retrieval-walk", "retrieval-feedback", "ranking", "counts", "pairs",
+    "profiles",
 )  # fmt: skip
 KEPT = {
     ("language", "bits_per_query", None), ("language", "expressible", None), ("completion", "RR@10", None),

@@ -61,9 +61,12 @@ def methods(pool: str) -> dict[str, Method]:
         "query-pool": qc.QueryPool(epsilon=2, pool=pool, queries_per_user=2),
         "query-pool clicks": qc.QueryPool(epsilon=3, delta=0.01, pool=pool, queries_per_user=2),
         "query-pool off": qc.QueryPool(epsilon=3, delta=0.01, pool=pool, off_pool=True, queries_per_user=2),
+        "query-pool selected": qc.QueryPool(epsilon=1, delta=1e-6, off_pool=True, selection="multi-round"),
         "query-pool paper": qc.QueryPool(
             noise=1, threshold=10, pool=pool, variant="paper", queries_per_user=1, clicks_per_user=1
         ),
+        "phrases": qc.Phrases(epsilon=1, delta=1e-6),
+        "synthetic": qc.Synthetic(epsilon=1, delta=1e-6),
         "optimal": qc.Optimal(epsilon=2, delta=0.01, max_keys_per_user=4, linked_per_user=3),
         "optimal paper": qc.Optimal(epsilon=2, delta=0.5, variant="paper"),
         "semantic": qc.Semantic(epsilon=2, domain="sport", max_queries=2),
