@@ -12,6 +12,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.engines.duckdb import DuckDBEngine
+from querycloak.memory_limits import require_addresses
 
 _UPLOADED = "querycloak_uploaded"
 
@@ -20,6 +21,7 @@ class RepeatedStatements(DuckDBEngine):
     """Statements are kept by shape: the expression with numbers in the place of its tables' names."""
 
     def __init__(self) -> None:
+        require_addresses()
         super().__init__()
         self._queries: dict[Hashable, tuple[_Statement, pa.Schema]] = {}
         self._tables: dict[Hashable, tuple[_Statement, ops.DatabaseTable]] = {}
@@ -106,7 +108,8 @@ class _Shape:
         nodes: list[Hashable] = []
         try:
             _visited(expression, names, places, nodes)
-        except _NotShapedError:
+            hash(tuple(nodes))
+        except (_NotShapedError, TypeError):  # a value that is not hashable
             return None
         return cls(tuple(nodes), names)
 
