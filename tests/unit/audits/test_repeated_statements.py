@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
@@ -67,10 +68,15 @@ def test_results_are_those_of_duckdb(repeated: RepeatedStatements, duckdb_engine
 def test_an_expression_over_other_tables_is_not_compiled_again(
     repeated: RepeatedStatements, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled = []
+    compiled: list[object] = []
     backend = vars(repeated)["_backend"]
     compile_once = backend.compile
-    monkeypatch.setattr(backend, "compile", lambda *given, **more: compiled.append(1) or compile_once(*given, **more))
+
+    def counted(*given: Any, **more: Any) -> Any:
+        compiled.append(given)
+        return compile_once(*given, **more)
+
+    monkeypatch.setattr(backend, "compile", counted)
     for log in LOGS:
         one, other = (table(repeated, part) for part in log)
         for expression in (EXPRESSIONS["sum"], EXPRESSIONS["both"], EXPRESSIONS["itself"]):

@@ -216,14 +216,18 @@ def test_rows_that_cannot_be_read_do_not_pass(folder: Path) -> None:
     assert problem.startswith("clicks.parquet of the release")
 
 
+def with_checksums(digests: dict[str, str]) -> Callable[[dict[str, Any]], None]:
+    return lambda card: card["checksums"].update(digests)
+
+
 def test_a_table_that_repeats_a_value_without_storing_it_does_not_pass(folder: Path) -> None:
     """Megabytes in a few kilobytes: each passes a check of types and rows."""
     table = qc.load(folder).table("clicks")
     large = table.set_column(0, "query", pa.array(["x" * 2_000_000] * len(table)))
     for dictionary, one in ((True, table), (False, large)):
         pq.write_table(one, folder / "clicks.parquet", use_dictionary=dictionary, compression="zstd")
-        digest = hashlib.sha256((folder / "clicks.parquet").read_bytes()).hexdigest()
-        edited(folder, lambda card, digest=digest: card["checksums"].update({"clicks.parquet": digest}))
+        digests = {"clicks.parquet": hashlib.sha256((folder / "clicks.parquet").read_bytes()).hexdigest()}
+        edited(folder, with_checksums(digests))
         with pytest.raises(InputError, match="does not hold what its card says"):
             qc.load(folder)
 

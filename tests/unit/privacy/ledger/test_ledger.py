@@ -72,8 +72,10 @@ def test_a_clock_that_jumps_changes_no_order_and_no_sum(ledger: Ledger, monkeypa
         ledger.complete(charges[-1], DIGEST)
         del years[0]
     (account,) = Ledger(ledger.path).show("shop")
-    assert [(charge.id, charge.made[:4]) for charge in account.charges] == [(1, "2031"), (2, "1970"), (3, "9999"), (4, "2026")]  # fmt: skip  # noqa: E501
-    assert (account.spent[0], account.left[0], ledger.verify()) == (8, 0, [])
+    assert [charge.id for charge in account.charges] == [1, 2, 3, 4]
+    assert [charge.made[:4] for charge in account.charges] == ["2031", "1970", "9999", "2026"]
+    assert (float(account.spent[0]), float(account.left[0])) == (8, 0)
+    assert ledger.verify() == []
     with pytest.raises(BudgetRefused):
         spend(ledger, promise(0.1))
 
