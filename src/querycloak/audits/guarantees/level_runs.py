@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.audits.guarantees.runs import RUN, numbered
+from querycloak.audits.guarantees.runs import RUN, numbered, renumbered
 from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys, WeightedRuns
 from querycloak.language.word_model import BEGIN, END
 from querycloak.methods.keys.thresholded import by_chance
@@ -63,6 +63,16 @@ def phrases_of_runs(counted: CountedLevels, method: Phrases, randomness: Randomn
         run = pa.array(bounded[RUN].to_numpy() + place * at_once)
         parts.append(bounded.set_column(0, RUN, run))
     return pa.concat_tables(parts)
+
+
+def selected_of_runs(keys: UserKeys, candidates: Mask, plan: TablePlan, randomness: Randomness) -> pa.Table:
+    """The keys of each run among its candidates (by run and key), with their counts if these are published."""
+    runs = len(candidates)
+    at_once = max(1, _CELLS_AT_ONCE // max(1, len(keys.pairs.user)))
+    return pa.concat_tables(
+        renumbered(_level(keys, candidates[first : first + at_once], plan, randomness).table(), np.arange(first, runs))
+        for first in range(0, runs, at_once)
+    )
 
 
 def _drawn(

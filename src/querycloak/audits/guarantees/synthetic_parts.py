@@ -7,7 +7,7 @@ much as one of the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -15,21 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.audits.guarantees.exact_test import OWN_KEYS
+from querycloak.audits.guarantees.level_runs import selected_of_runs
 from querycloak.audits.guarantees.level_steps import steps_of_levels
-from querycloak.audits.guarantees.method_runs import keys_of_runs, tables_of_levels
+from querycloak.audits.guarantees.method_runs import tables_of_levels
 from querycloak.audits.guarantees.method_steps import distinct_queries, queries_of, released_queries
 from querycloak.audits.guarantees.remembering_engine import once
-from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered, tables_of_runs_alike
+from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered
 from querycloak.audits.guarantees.steps import Limit, Past, Step, steps_of
+from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys
 from querycloak.methods.phrases.method import QUERIES, TABLE
-from querycloak.methods.synthetic.parts import SyntheticParts
+from querycloak.methods.synthetic.parts import KEYS, SyntheticParts
 from querycloak.methods.synthetic.parts_plan import CLICKS, HOSTS, TRANSITIONS, plan_parts
 from querycloak.methods.synthetic.shape import CELLS
 from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.calibration.gaussian import squared_loss
 from querycloak.privacy.calibration.histogram import noisy_counts
 from querycloak.privacy.sampling.noise import Gaussian
-from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 _OF_QUERIES = ("sources", "lengths", "ranks")
 """Public parts that look at released queries."""
@@ -107,56 +109,77 @@ def _gaussian(noise: object) -> Gaussian:
 @draw_runs.register
 def _(counted: SyntheticParts, randomness: Randomness, runs: int) -> DrawnRuns:
     """All parts but transitions, whose keys are drawn as those of sessions are."""
-    tables = tables_of_levels(counted.levels, counted.method.phrases, randomness, runs)
-    nothing = pa.chunked_array([pa.array([], pa.string())])
-    always = _cells(counted, [name for name in CELLS if name not in _OF_QUERIES], nothing, randomness, runs)
-    queries = tables[QUERIES].select([RUN, "query"]).sort_by([(RUN, "ascending"), ("query", "ascending")])
-    of_queries = tables_of_runs_alike(
-        queries, ("query",), runs, lambda same, number: _given_queries(counted, same, randomness, number)
-    )
+    plan, tables = counted.method.plan, tables_of_levels(counted.levels, counted.method.phrases, randomness, runs)
     phrases = tables[TABLE]
     plain = pc.and_(pc.equal(phrases["words"], 1), pc.invert(pc.or_(phrases["begins"], phrases["ends"])))
-    words = phrases.filter(plain).select([RUN, "phrase"]).sort_by([(RUN, "ascending"), ("phrase", "ascending")])
-    of_words = tables_of_runs_alike(
-        words, ("phrase",), runs, lambda same, number: _given_words(counted, same, randomness, number)
-    )
-    return DrawnRuns(runs, {**tables, **of_words, **of_queries, "cells of users": always})
+    words = CameOut.of(phrases.filter(plain), "phrase", runs)
+    queries = CameOut.of(tables[QUERIES], "query", runs)
+    for part, texts in ((CLICKS, queries), (HOSTS, words)):
+        if part in plan.selected:
+            tables[part] = _keys_of_runs(counted, part, texts, randomness)
+    cells = {part: _true_cells(counted, part, queries) for part in CELLS if part in plan.public}
+    noisy = {
+        part: true + noisy_counts(np.zeros(true.shape[1], np.int64), plan.public[part].noise, randomness, runs=runs)
+        for part, true in cells.items()
+    }
+    return DrawnRuns(runs, {**tables, "cells": _table_of_cells(noisy, runs)})
 
 
-def _given_words(counted: SyntheticParts, same: pa.Table, randomness: Randomness, runs: int) -> Mapping[str, pa.Table]:
-    if HOSTS not in counted.method.plan.selected:
-        return {}
-    words = same["phrase"]
-    return {HOSTS: keys_of_runs(counted.counted(HOSTS, words, words), randomness, runs)}
+@dataclass(frozen=True)
+class CameOut:
+    """Texts that came out in some run."""
+
+    texts: pa.Array
+    by_run: Mask
+    """By run and text: whether it came out."""
+
+    @classmethod
+    def of(cls, table: pa.Table, name: str, runs: int) -> CameOut:
+        """The texts of a column in each run."""
+        column = table[name].cast(pa.string()).combine_chunks()
+        texts = column.unique().sort()
+        by_run = np.zeros((runs, len(texts)), np.bool_)
+        by_run[table[RUN].to_numpy(), pc.index_in(column, texts).to_numpy(zero_copy_only=False).astype(np.int64)] = True
+        return cls(texts, by_run)
+
+    def candidates(self, texts: pa.ChunkedArray) -> Mask:
+        """By run and text of this column: whether it came out."""
+        place = pc.fill_null(pc.index_in(texts, self.texts), len(self.texts)).to_numpy().astype(np.int64)
+        never = np.zeros((len(self.by_run), 1), np.bool_)
+        return np.concatenate([self.by_run, never], axis=1)[:, place]
 
 
-def _given_queries(
-    counted: SyntheticParts, same: pa.Table, randomness: Randomness, runs: int
-) -> Mapping[str, pa.Table]:
-    queries = same["query"]
-    tables = {"cells of searches": _cells(counted, _OF_QUERIES, queries, randomness, runs)}
-    if CLICKS in counted.method.plan.selected:
-        tables[CLICKS] = keys_of_runs(counted.counted(CLICKS, queries, queries), randomness, runs)
-    return tables
+def _keys_of_runs(counted: SyntheticParts, part: str, texts: CameOut, randomness: Randomness) -> pa.Table:
+    """Clicks or hosts of each run: those whose query or word came out in it are candidates."""
+    keys = UserKeys.of(counted.engine, counted.keys_of_users(part), KEYS[part]).grouped()
+    candidates = texts.candidates(keys.names[KEYS[part][0]])
+    return selected_of_runs(keys, candidates, counted.method.plan.selected[part], randomness)
 
 
-def _cells(
-    counted: SyntheticParts, parts: Sequence[str], queries: pa.ChunkedArray, randomness: Randomness, runs: int
-) -> pa.Table:
+def _true_cells(counted: SyntheticParts, part: str, queries: CameOut) -> IntArray:
+    """By run and cell, the true counts given the queries of that run.
+
+    Bounds do not depend on released queries. So a query that comes out moves its own events, and moves add up.
+    """
+    column = pa.chunked_array([queries.texts])
+    without = counted.true_cells(part, column.slice(0, 0))
+    if part not in _OF_QUERIES:
+        return np.tile(without, (len(queries.by_run), 1))
+    moves = [counted.true_cells(part, column.slice(at, 1)) - without for at in range(len(queries.texts))]
+    moved: IntArray = queries.by_run.astype(np.int64) @ np.array(moves, np.int64).reshape(len(moves), without.size)
+    return without + moved
+
+
+def _table_of_cells(noisy: Mapping[str, IntArray], runs: int) -> pa.Table:
     """part, cell and count in each run."""
-    drawn = [part for part in parts if part in counted.method.plan.public]
-    noisy = [
-        noisy_counts(counted.true_cells(part, queries), counted.method.plan.public[part].noise, randomness, runs=runs)
-        for part in drawn
-    ]
-    numbers = [each.shape[1] for each in noisy]
-    cells = pa.array([str(cell) for cell in range(max(numbers, default=0))], pa.string())
-    part = np.repeat(np.arange(len(drawn)), [runs * number for number in numbers])
+    numbers = [each.shape[1] for each in noisy.values()]
+    names = pa.array([str(cell) for cell in range(max(numbers, default=0))], pa.string())
+    part = np.repeat(np.arange(len(noisy)), [runs * number for number in numbers])
     cell = np.concatenate([np.empty(0, np.int64), *(np.tile(np.arange(number), runs) for number in numbers)])
     run = np.concatenate([np.empty(0, np.int64), *(np.repeat(np.arange(runs), number) for number in numbers)])
-    names = {
-        "part": pa.DictionaryArray.from_arrays(pa.array(part), pa.array(drawn, pa.string())),
-        "cell": pa.DictionaryArray.from_arrays(pa.array(cell), cells),
+    columns = {
+        "part": pa.DictionaryArray.from_arrays(pa.array(part), pa.array(list(noisy), pa.string())),
+        "cell": pa.DictionaryArray.from_arrays(pa.array(cell), names),
     }
-    count = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in noisy)])
-    return numbered(pa.table({**names, "count": pa.array(count)}), run)
+    count = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in noisy.values())])
+    return numbered(pa.table({**columns, "count": pa.array(count)}), run)

@@ -132,11 +132,14 @@ class SyntheticParts:
 
     def counted(self, part: str, queries: pa.ChunkedArray, words: pa.ChunkedArray) -> CountedKeys:
         """Clicks or hosts, counted by their plan, given the queries and words that came out."""
-        rows = self._host_rows if part == HOSTS else self._click_keys
         name, known = ("word", words) if part == HOSTS else ("query", queries)
         released = self.engine.upload(pa.table({name: known.cast(pa.string())}))
-        kept = self.engine.stage(rows.semi_join(released, name))
+        kept = self.engine.stage(self.keys_of_users(part).semi_join(released, name))
         return count_keys(self.engine, kept, KEYS[part], self.method.plan.selected[part], kept=True)
+
+    def keys_of_users(self, part: str) -> ir.Table:
+        """user, key and earliest of clicks or hosts, whatever came out."""
+        return self._host_rows if part == HOSTS else self._click_keys
 
     @cached_property
     def _click_keys(self) -> ir.Table:

@@ -14,15 +14,17 @@ import querycloak as qc
 from querycloak import contract
 from querycloak.audits.guarantees import method_mechanism, synthetic_parts
 from querycloak.audits.guarantees.exact_test import OWN_KEYS
+from querycloak.audits.guarantees.method_runs import keys_of_runs
+from querycloak.audits.guarantees.method_steps import queries_of
 from querycloak.audits.guarantees.runs import draw_runs
 from querycloak.audits.guarantees.steps import Past, steps_of
-from querycloak.audits.guarantees.synthetic_parts import LOSS, losses_of_parts
+from querycloak.audits.guarantees.synthetic_parts import LOSS, CameOut, losses_of_parts
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.synthetic.laws import digest_of
 from querycloak.methods.synthetic.made_up_log import made_up_log
 from querycloak.methods.synthetic.made_up_queries import digest_of_words
-from querycloak.methods.synthetic.parts import NoisyParts, SyntheticParts
+from querycloak.methods.synthetic.parts import KEYS, NoisyParts, SyntheticParts
 from querycloak.methods.synthetic.parts_plan import LEVEL_SHARES, SHARES, PartsPlan
 from querycloak.methods.synthetic.shape import CELLS
 from querycloak.privacy.accounting.draws import GaussianRounds
@@ -241,11 +243,43 @@ def test_parts_are_counted_given_queries_of_both_neighbours(
 @pytest.mark.slow
 def test_many_runs_publish_the_parts(counted: SyntheticParts) -> None:
     drawn = draw_runs(counted, Randomness(3), 20)
-    assert {"phrases", "queries", "clicks", "hosts", "cells of users", "cells of searches"} <= set(drawn.tables)
-    cells = drawn.tables["cells of users"]
+    assert set(drawn.tables) == {"phrases", "queries", "clicks", "hosts", "cells"}
+    cells = drawn.tables["cells"]
+    assert set(cells["part"].to_pylist()) == set(CELLS)
     mine = [row["count"] for row in cells.to_pylist() if row["part"] == "sessions"]
     true = counted.true_cells("sessions", pa.chunked_array([pa.array([], pa.string())]))
     assert abs(np.mean(mine) * CELLS["sessions"].number - true.sum()) < 60
+
+
+@pytest.mark.parametrize("part", ["sources", "lengths", "ranks"])
+def test_cells_of_many_runs_are_those_of_each_runs_queries(counted: SyntheticParts, part: str) -> None:
+    texts = pa.array(sorted(queries_of(counted)), pa.string())
+    by_run = np.random.default_rng(1).random((6, len(texts))) < 0.5
+    by_run[0] = False
+    cells = synthetic_parts._true_cells(counted, part, CameOut(texts, by_run))
+    for mine, chosen in zip(cells, by_run, strict=True):
+        released = pa.chunked_array([texts.filter(pa.array(chosen))])
+        assert mine.tolist() == counted.true_cells(part, released).tolist()
+    assert len({tuple(each) for each in cells.tolist()}) > 1
+
+
+@pytest.mark.parametrize("part", ["clicks", "hosts"])
+def test_keys_of_many_runs_come_out_as_those_of_a_release_do(counted: SyntheticParts, part: str) -> None:
+    """Half of the runs have all texts, as a release may; in the others none came out, and nothing does."""
+    runs, name = 600, KEYS[part][0]
+    keys = counted.engine.fetch(counted.keys_of_users(part))
+    texts = keys[name].combine_chunks().unique()
+    came_out = CameOut(texts, np.repeat([[True], [False]], runs, axis=0).repeat(len(texts), axis=1))
+    table = synthetic_parts._keys_of_runs(counted, part, came_out, Randomness(4))
+    assert table["run"].to_numpy().max() < runs
+    known = pa.chunked_array([texts])
+    theirs = keys_of_runs(counted.counted(part, known, known), Randomness(5), runs)
+    numbers = [np.bincount(each["run"].to_numpy(), minlength=runs)[:runs] for each in (table, theirs)]
+    assert numbers[0].mean() > 0.5
+    error = np.sqrt(sum(each.var() for each in numbers) / runs)
+    assert abs(numbers[0].mean() - numbers[1].mean()) < 5 * error
+    totals = [each["count"].to_numpy(zero_copy_only=False) for each in (table, theirs)]
+    assert np.nanmean(totals[0]) == pytest.approx(np.nanmean(totals[1]), rel=0.1)
 
 
 @pytest.mark.slow
