@@ -29,7 +29,6 @@ from querycloak.methods.synthetic.parts_plan import CLICKS, HOSTS, TRANSITIONS, 
 from querycloak.methods.synthetic.shape import CELLS
 from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.calibration.gaussian import squared_loss
-from querycloak.privacy.calibration.histogram import noisy_counts
 from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
@@ -119,7 +118,7 @@ def _(counted: SyntheticParts, randomness: Randomness, runs: int) -> DrawnRuns:
             tables[part] = _keys_of_runs(counted, part, texts, randomness)
     cells = {part: _true_cells(counted, part, queries) for part in CELLS if part in plan.public}
     noisy = {
-        part: true + noisy_counts(np.zeros(true.shape[1], np.int64), plan.public[part].noise, randomness, runs=runs)
+        part: true + randomness.many(plan.public[part].noise, true.size).reshape(true.shape)
         for part, true in cells.items()
     }
     return DrawnRuns(runs, {**tables, "cells": _table_of_cells(noisy, runs)})
