@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -95,6 +96,21 @@ def test_public_cells_are_noised_held_or_not(engine: Engine, folder: Path) -> No
     )
     near(outside["queries"], {("a", "desktop"): 80, ("a", "other"): 40}, "count")
     assert log.accounting().rejected == {"L201": 1}
+
+
+class WithoutA(Queries):
+    """Counts no row of the query a."""
+
+    def rows(self, log: SearchLog) -> ir.Table:
+        rows = super().rows(log)
+        return rows.filter(rows.query != "a")
+
+
+def test_a_class_that_counts_other_rows_does_not_see_those_of_another(duckdb_engine: Engine, folder: Path) -> None:
+    log = opened(duckdb_engine, folder)
+    options = {**BUDGET, "by": "country", "domain_of": "country=iso3166"}
+    released = [kind(**options).release(log, randomness=Randomness(seed=1)) for kind in (Queries, WithoutA)]
+    assert [each["queries"].num_rows > 0 for each in released] == [True, False]
 
 
 def test_cells_without_keys_are_all_printed(engine: Engine, folder: Path) -> None:

@@ -204,9 +204,10 @@ class Reading(OptionGroup):
         from querycloak.memory_limits import engine_memory, require_addresses
 
         require_addresses()
+        from querycloak.cli.running import load_without_extras
         from querycloak.engines import connect
 
-        _load_without_extras()
+        load_without_extras()
         check_apart(out, logs)
         prepared = self.prepared(logs, all_columns=all_columns)
         if self.memory is None and not quiet and (fewer := engine_memory()[1]) is not None:
@@ -218,31 +219,6 @@ class Reading(OptionGroup):
                 yield prepared.on(running, max_bad=self.max_bad, on_bytes=on_bytes, on_step=on_step)
             finally:
                 running.close()
-
-
-class _Hidden:
-    """Finder of modules that hides pandas and SciPy; others are left to the next finder."""
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        """None, or ModuleNotFoundError for a hidden module."""
-        if name in {"pandas", "scipy.linalg"}:
-            raise ModuleNotFoundError(name)
-
-
-def _load_without_extras() -> None:
-    """Let Arrow look for pandas and numba for linear algebra, once and in vain: commands need neither (0.7 s together).
-
-    Imports find both afterwards, Arrow loads pandas when a data frame is asked for, and kernels may multiply matrices.
-    """
-    import pyarrow as pa
-
-    sys.meta_path.insert(0, _Hidden)
-    try:
-        pa.array([0])  # looks for pandas
-        import numba.np.arraymath  # noqa: F401 (looks for SciPy)
-    finally:
-        sys.meta_path.remove(_Hidden)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from importlib.metadata import entry_points
 from typing import NoReturn
 
 from querycloak.compiled_code import advice
@@ -37,6 +38,7 @@ def run_and_exit(command: Callable[[], object]) -> None:
     """Run the command line and end with its exit code."""
     _open_standard_streams()
     _collect_garbage_rarely()
+    _own_process.set()
     # What threads and destructors of libraries have to say may quote the log; what matters is raised where it matters.
     sys.unraisablehook = lambda _: None
     threading.excepthook = lambda _: None
@@ -62,6 +64,42 @@ def run_and_exit(command: Callable[[], object]) -> None:
 def _collect_garbage_rarely() -> None:
     """Look for garbage rarely: libraries make a million objects as they are loaded, and all of them stay."""
     gc.set_threshold(200_000, 20, 20)
+
+
+_own_process = threading.Event()
+"""Set if this process was started to run a command."""
+
+
+class _Hidden:
+    """Finder of modules that hides pandas and SciPy; others are left to the next finder."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """None, or ModuleNotFoundError for a hidden module."""
+        if name in {"pandas", "scipy.linalg"}:
+            raise ModuleNotFoundError(name)
+
+
+def load_without_extras() -> None:
+    """Let Arrow look for pandas and numba for linear algebra, once and in vain: commands need neither (0.7 s together).
+
+    After that, Arrow does not know pandas' NA and NaT in columns of objects. So it is done only in a process that runs
+    nothing but a command of ours: not in the studio's threads, not with methods, tasks or exports of other packages.
+    """
+    if not _own_process.is_set() or threading.current_thread() is not threading.main_thread() or _other_packages():
+        return
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _Hidden)
+    try:
+        pa.array([0])  # looks for pandas
+        import numba.np.arraymath  # noqa: F401 (looks for SciPy)
+    finally:
+        sys.meta_path.remove(_Hidden)
+
+
+def _other_packages() -> bool:
+    return any(group.startswith("querycloak.") for group in entry_points().groups)
 
 
 def _leave(code: int) -> NoReturn:

@@ -12,6 +12,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.engines.duckdb import DuckDBEngine
+from querycloak.errors import EngineError
 from querycloak.memory_limits import require_addresses
 
 _UPLOADED = "querycloak_uploaded"
@@ -85,6 +86,8 @@ class _Statement:
         if not names:
             return cls((query,))
         cut = re.split("(" + "|".join(f'"{re.escape(name)}"' for name in names) + ")", query)
+        if {part[1:-1] for part in cut[1::2]} != set(names):
+            raise EngineError("a statement does not name its tables as expected; this is a bug in querycloak")
         return cls(tuple(names[part[1:-1]] if at % 2 else part for at, part in enumerate(cut)))
 
     def about(self, names: Mapping[str, int]) -> str:

@@ -86,7 +86,7 @@ def _picture(
     )
     description = (
         f"Released {number} by {period} of the largest series of {kind}. Bars are margins: noise moves a number by at "
-        f"most {margin:,} with probability 95 %. A {period} without a dot has no row. {text}."
+        f"most {margin:,} with probability 95 %. No number came out for a {period} without a dot. {text}."
     )
     title = f"{number.capitalize()} by {period}, with their margins"
     return Picture("periods", title, description, lambda width: themed(_chart(rows, list(series), periods, width)))

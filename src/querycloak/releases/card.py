@@ -218,7 +218,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 def card_problem(card: Mapping[str, Any]) -> str | None:
     """The first rule that a card of the current version breaks; None if it keeps the schema."""
-    return _CARD(card)
+    return _card_of_ours(card)
 
 
 def _is(kind: type | tuple[type, ...], rule: str) -> Check:
@@ -344,13 +344,19 @@ _USED_PARAMETERS = _object(
     },
 )
 """Parameters that evaluation and attacks use; others are only shown and compared."""
+OUR_METHODS = frozenset({
+    "queries", "clicks", "sessions", "phrases", "synthetic", "query-pool", "optimal", "semantic", "affinity",
+    "generalize", "k-anonymity", "eu-records",
+})  # fmt: skip
+"""Methods of querycloak. Those of other packages give parameters of these names the types that they like."""
 
 
-def _parameters(value: Any) -> str | None:
+def _card_of_ours(value: Any) -> str | None:
     """The rule without the parameter's name: names of parameters in messages are those that a reader can set."""
-    if not isinstance(value, Mapping):
-        return " must be an object"
-    return None if _USED_PARAMETERS(value) is None else " must have values of the types that querycloak writes"
+    problem = _CARD(value)
+    if problem is None and value["method"] in OUR_METHODS and _USED_PARAMETERS(value["parameters"]) is not None:
+        return ".parameters must have values of the types that querycloak writes"
+    return problem
 
 
 _LOG = _object({}, {"since": _null_or(_date), "until": _null_or(_date), "attributes": _null_or(_TEXTS)})
@@ -358,7 +364,7 @@ _CARD = _object(
     {
         "method": _TEXT,
         "variant": _TEXT,
-        "parameters": _parameters,
+        "parameters": _MAPPING,
         "claimed": _null_or(_GUARANTEE),
         "proven": _GUARANTEE,
         "seeded": _TRUTH,

@@ -327,3 +327,11 @@ def test_a_class_within_a_function_is_audited_in_this_process() -> None:
 
     assert not other_process.can_be_spelled(Ours(epsilon=1, delta=1e-6))
     assert other_process.can_be_spelled(Clicks(epsilon=1, delta=1e-6))
+
+
+def test_a_null_is_a_name_like_any_other() -> None:
+    table = pa.table({"run": [0, 1, 1], "query": ["a", "a", "b"], "url": ["x", None, None], "count": [1, 2, 3]})
+    outcomes = Outcomes.of_table(2, table, "log")
+    assert set(outcomes.names) == {"log a x", "log a None", "log b None"}
+    assert outcomes.column("log b None").tolist()[1] == 3
+    assert math.isnan(outcomes.column("log b None")[0])

@@ -17,6 +17,8 @@ import pytest
 
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError
+from querycloak.methods.registry import BUILT_IN
+from querycloak.releases.card import OUR_METHODS
 from querycloak.releases.folder import LARGEST_CARD, card_digest
 from tests.commands import in_process
 from tests.unit.methods.test_evidence import edited, log, released
@@ -273,3 +275,16 @@ def test_a_card_of_the_first_version_needs_somebody_who_vouches_for_it(name: str
     (problem,) = qc.verify(RELEASES / name).problems
     assert problem.startswith(f"{NOT_COMPUTED} the card lists no options")
     assert qc.verify(RELEASES / name, digest=card_digest(RELEASES / name)).ok
+
+
+def test_parameters_of_other_packages_have_the_types_that_they_like(folder: Path) -> None:
+    """A release of somebody's own method is not called damaged because it uses a name of ours."""
+    edited(folder, lambda card: card["parameters"].update(times=5, longest="all"))
+    with pytest.raises(InputError, match="parameters must have values of the types"):
+        qc.load(folder)
+    edited(folder, lambda card: card.update(method="own-method"))
+    assert qc.load(folder).parameters["times"] == 5
+
+
+def test_methods_whose_parameters_are_checked_are_ours() -> None:
+    assert set(BUILT_IN) == OUR_METHODS

@@ -109,10 +109,12 @@ class Outcomes:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
-    """The values of a column, once each, and the number of each row's value among them."""
+    """The values of a column, once each, null as one of them, and the number of each row's value among them."""
     encoded = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
     whole = encoded.unify_dictionaries().combine_chunks()
-    return whole.indices.to_numpy(zero_copy_only=False).astype(np.int64), whole.dictionary.to_pylist()
+    values = whole.dictionary.to_pylist()
+    index = whole.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    return index, [*values, None] if whole.null_count else values
 
 
 @dataclass(frozen=True)

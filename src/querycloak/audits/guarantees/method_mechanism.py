@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +74,9 @@ class MethodMechanism:
         return Outcomes.one_after_another([self._drawn_or_failed(counted) for _ in range(runs)])
 
     def _drawn(self, counted: Counted, runs: int) -> Outcomes:
-        with order.drawing(), self._engine.remembering():
+        # Runs that are drawn one by one may each ask for something else: keeping it all would fill the memory.
+        one_by_one = draw_runs.dispatch(type(counted)) is draw_runs.dispatch(object)
+        with order.drawing(), contextlib.nullcontext() if one_by_one else self._engine.remembering():
             return _outcomes(draw_runs(counted, self._randomness, runs))
 
     def _drawn_or_failed(self, counted: Counted) -> Outcomes:

@@ -160,13 +160,17 @@ def _true_cells(counted: SyntheticParts, part: str, queries: CameOut) -> IntArra
 
     Bounds do not depend on released queries. So a query that comes out moves its own events, and moves add up.
     """
-    column = pa.chunked_array([queries.texts])
-    without = counted.true_cells(part, column.slice(0, 0))
+    without = _cells_given(counted, part, [])
     if part not in _OF_QUERIES:
         return np.tile(without, (len(queries.by_run), 1))
-    moves = [counted.true_cells(part, column.slice(at, 1)) - without for at in range(len(queries.texts))]
+    moves = [_cells_given(counted, part, [query]) - without for query in queries.texts.to_pylist()]
     moved: IntArray = queries.by_run.astype(np.int64) @ np.array(moves, np.int64).reshape(len(moves), without.size)
     return without + moved
+
+
+def _cells_given(counted: SyntheticParts, part: str, queries: Sequence[str]) -> IntArray:
+    given = (counted.searches.op(), part, *queries)
+    return once(counted.engine, given, partial(counted.true_cells, part, _texts(queries)))
 
 
 def _table_of_cells(noisy: Mapping[str, IntArray], runs: int) -> pa.Table:

@@ -243,7 +243,7 @@ class WeightedRuns:
         if self.plan.counting is None:
             return None
         counts = self.keys.counts(chosen, self.plan.counted_per_user, self.plan.times, self.counting_pairs)[chosen]
-        noisy: IntArray = counts + randomness.noise(self.plan.counting, counts.size)
+        noisy: IntArray = counts + randomness.many(self.plan.counting, counts.size)
         return noisy
 
 

@@ -25,7 +25,7 @@ from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Meas
 from querycloak.text.english import public_phrases, public_queries
 
 NOTHING, UNKNOWN = -1, -2
-"""No further completion; one that stands in neither log."""
+"""No further completion; one that stands in no log and no release."""
 
 
 class SortedTexts(NamedTuple):

@@ -225,7 +225,8 @@ def _coded_texts(column: pa.DictionaryArray) -> Spans:
     values, indices = column.dictionary, column.indices
     if not len(values):
         return Spans.empty(len(column))
-    index = (indices.fill_null(0) if indices.null_count else indices).to_numpy(zero_copy_only=False)
+    filled = indices.fill_null(0) if indices.null_count else indices
+    index = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)  # codes of 8 bits would overflow below
     if values.null_count or not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         texts = Spans.of(values.cast(pa.large_binary()) if pa.types.is_fixed_size_binary(values.type) else values)
         coded = Spans(texts.data, texts.starts[index], texts.ends[index])

@@ -337,7 +337,7 @@ class OneTable(KeysMethod):
 
         cell_counts.check_attributes(log, self.grouping)
         cells = self.grouping.cells(log.source.choices)
-        name = ("cells", self.table, tuple(self.key), cells, self.viewed)
+        name = ("cells", type(self), tuple(self.key), cells, self.viewed)  # a class of its own may count other rows
         if name not in log.kept:
             rows = cell_counts.with_values(self.rows(log), self.grouping.private)
             users = cell_counts.users_cells(log.engine, rows, self.key, cells, viewed=self.viewed)

@@ -58,6 +58,7 @@ class PublicList:
         digest = hashlib.sha256()
         yield from _blocks(option, self.path or "", digest)
         if digest.hexdigest() != self.sha256:
+            _read_once.cache_clear()
             raise InputError(_problem(option, self.path or "", "was changed meanwhile; start again"))
 
 

@@ -166,3 +166,9 @@ def test_deep_json_is_bad_input(tmp_path: Path, text: str) -> None:
         done = in_process(command, tmp_path / "release", tmp=tmp_path / "tmp")
         assert done.returncode == 2
         assert "bug" not in done.stderr
+
+
+def test_codes_of_eight_bits_reach_their_last_text() -> None:
+    texts = pa.DictionaryArray.from_arrays(pa.array([127, 0, None], pa.int8()), pa.array([f"t{n}" for n in range(128)]))
+    spans = parquet_table._coded_texts(texts)
+    assert [bytes(spans.data[a:b]) for a, b in zip(spans.starts, spans.ends, strict=True)] == [b"t127", b"t0", b""]
