@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 from querycloak.privacy.calibration.accuracy import Stage
@@ -61,9 +62,28 @@ def rule_of_table(parameters: Mapping[str, Any], *, records: bool = False) -> Fo
     threshold, per_user = parameters["threshold"], parameters.get("per_user")
     bound = per_user if isinstance(per_user, int) else None
     if parameters.get("selection") in ("weighted", "rounds", "multi-round"):
-        return ForcedOutRule(round(threshold * GRID), bound, "weights")
+        return ForcedOutRule(_weight_of_one_half(parameters), bound, "weights")
     short = math.floor(threshold) - _most_ties_come_out(parameters)
     return ForcedOutRule(short, bound, "records" if records and bound else "counts")
+
+
+def _weight_of_one_half(parameters: Mapping[str, Any]) -> int:
+    """The largest weight with a chance of at most one half in all rounds and the decision together (poisoning.md).
+
+    A card that states no noise: that of the decision alone, which is the threshold.
+    """
+    threshold, sigma = float(parameters["threshold"]), float(parameters.get("noise") or 0)
+    floors, noises = (parameters.get(name) or [] for name in ("scout_floor", "scout_noise"))
+    limits = zip([threshold, *floors], [sigma, *noises], strict=False)
+    stages = [NormalDist(limit, noise) for limit, noise in limits if noise > 0]
+    low, high = round(threshold * GRID), round((threshold + 8 * sigma) * GRID)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if math.prod(stage.cdf(middle / GRID) for stage in stages) <= 0.5:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _most_ties_come_out(parameters: Mapping[str, Any]) -> bool:
