@@ -390,6 +390,7 @@ def test_the_page_draws_released_counts_by_week(tmp_path: Path) -> None:
             qc.report(tmp_path / name, tmp_path / f"page-{name}")
     pages = {name: (tmp_path / f"page-{name}" / "public.html").read_text() for name in released}
     assert "Count by week, with their margins" in pages["by-week"]
-    assert "zorb0: 2 of 4, from" in pages["by-week"], "a week without any row is on the axis, too"
+    # Two weeks have searches; noise may add another.
+    assert re.search(r"zorb0: [234] of 4, from", pages["by-week"]), "a week without any row is on the axis, too"
     assert "all: 4 of 4, from" in pages["cells"] or "all: 3 of 4, from" in pages["cells"]
     assert "with their margins" not in pages["whole"]
