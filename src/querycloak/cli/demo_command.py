@@ -90,7 +90,8 @@ def _rows(summary: Summary) -> Iterator[str]:
     yield "Five released rows of each:"
     for release in summary.made:
         name, table = _table_shown(release)
-        yield f"\n{release.name}, {name}" if table["rows"] else f"\n{release.name}: no row came out"
+        columns = f"{name} ({', '.join(table['columns'])})"
+        yield f"\n{release.name}, {columns}" if table["rows"] else f"\n{release.name}: no row came out"
         for row in table["examples"]:
             yield f"  {shown_text('   '.join(_cell(value) for value in row), WIDTH - 2)}"
 
@@ -102,6 +103,8 @@ def _table_shown(release: ReleaseSummary) -> tuple[str, dict[str, Any]]:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return " > ".join(value) if isinstance(value, list) else "-" if value is None else str(value)
 
 

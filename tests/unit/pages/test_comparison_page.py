@@ -48,6 +48,13 @@ def test_the_headline_of_other_results_is_another(summary: Summary) -> None:
     )
 
 
+def test_the_headline_names_an_attacker_once(summary: Summary) -> None:
+    (clicks,) = [each for each in summary.releases if each.name == "clicks-e8"]
+    words = environment().get_template("comparison_words.html").module
+    text = words.at_risk(clicks, ATTACK_VIEWS, "a risk", clicks)  # type: ignore[attr-defined]
+    assert plain(text) == " at a risk of 3.0 %"
+
+
 def test_the_meaning_is_explained_once_for_each_promise(summary: Summary) -> None:
     parts = list(for_one_person(summary))
     assert 5 <= len(parts) == len({part.promise for part in parts}) < len(summary.made)
