@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from querycloak.errors import ParameterError
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
     SelectionPlan,
@@ -40,10 +42,11 @@ if TYPE_CHECKING:
 TABLE, QUERIES = "phrases", "queries"
 LONGEST = 8
 """Words of a phrase at most; each level more divides the budget once more."""
-WORDS_PARTS, WHOLE_PARTS = 20, 10
+DIVISIONS = ((20, 10), (8, 4), (3, 2), (1, 1))
 """Parts of words, and of whole queries or, without these, of level 2, where every other level has one.
 
-For squared losses, which add up. Tuned on a synthetic log: words decide what can be spelled, whole queries complete.
+For squared losses, which add up. The first was tuned on a synthetic log: words decide what can be spelled, whole
+queries complete. A smaller budget takes the first division that leaves every level enough for weights.
 """
 LEVELS = tuple(f"level-{level}" for level in range(1, LONGEST + 1))
 
@@ -72,7 +75,8 @@ class Phrases(KeysMethod):
     queries: bool = option(False, help="Release whole queries, too, from the same budget.")
     split: str | None = option(
         help="How the budget is divided, such as level-1=1,level-2=2,level-3=2. If not given: equal parts; selected by "
-        "weights level 1 gets 20 parts, whole queries (without these, level 2) 10, every other level 1."
+        "weights level 1 gets 20 parts, whole queries (without these, level 2) 10, every other level 1; less uneven "
+        "parts if the budget is too small."
     )
 
     def __post_init__(self) -> None:
@@ -104,14 +108,26 @@ class Phrases(KeysMethod):
         """Plans that the budget buys: a part for each level, never one histogram (phrases.md)."""
         known = None if self.max_keys_per_user is None else checked_bound(self.max_keys_per_user)
         law = self.selection or default_selection(
-            given.epsilon, given.delta, known, two_draws=self.two_draws, for_filter=self.for_filter
+            given.epsilon,
+            given.delta,
+            known,
+            tables=len(self.tables),
+            two_draws=self.two_draws,
+            for_filter=self.for_filter,
         )
+        *uneven, last = self._divisions(law)
+        for parts in uneven:
+            with suppress(ParameterError):
+                return self._divided(given, law, parts)
+        return self._divided(given, law, last)
+
+    def _divided(self, given: Budget, law: str | None, parts: Mapping[str, int] | None) -> TablePlans:
         return plan_tables(
             given.epsilon,
             given.delta,
             self._room(law or "gaussian"),
             selection=law,
-            split=self._parts(law),
+            split=parts,
             two_draws=self.two_draws,
             counted=self.counts == "noisy",
             for_filter=self.for_filter,
@@ -133,17 +149,17 @@ class Phrases(KeysMethod):
         total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
         return TablePlans(plans, rounded_up(total[0]), min(1.0, rounded_up(total[1])))
 
-    def _parts(self, law: str | None) -> dict[str, int] | None:
-        """Parts of the budget by table; None for equal parts."""
+    def _divisions(self, law: str | None) -> Sequence[Mapping[str, int] | None]:
+        """Parts of the budget by table, None for equal parts: the first that the budget allows is taken."""
         if self.split is None and law not in ("weighted", "multi-round"):
-            return None
+            return [None]
         if self.split is None:
-            uneven = {LEVELS[0]: WORDS_PARTS, QUERIES if self.queries else LEVELS[1]: WHOLE_PARTS}
-            return {**dict.fromkeys(self.tables, 1), **uneven}
+            second = QUERIES if self.queries else LEVELS[1]
+            return [{**dict.fromkeys(self.tables, 1), LEVELS[0]: words, second: whole} for words, whole in DIVISIONS]
         parts = parse_split(self.split)
         if set(parts) != set(self.tables):
             refuse("split", f"a part for each of {', '.join(self.tables)}", self.split, "such as level-1=1,level-2=2")
-        return parts
+        return [parts]
 
     def _room(self, law: str) -> dict[str, int]:
         """Number of keys that one user may add to, by table."""

@@ -157,10 +157,6 @@ def plan_without_counts(epsilon: float, delta: float, per_user: int, selection: 
     return plan_keys_only(epsilon, delta, per_user)
 
 
-def _only(plans: Mapping[str, TablePlan]) -> TablePlan:
-    return next(iter(plans.values()))
-
-
 def _parts(tables: Mapping[str, int], split: Mapping[str, int] | None) -> dict[str, Fraction]:
     if split is not None and set(split) != set(tables):
         refuse("split", f"a part for each of {', '.join(tables)}", dict(split), "such as clicks=1,sessions=2")
@@ -227,23 +223,29 @@ def together(epsilon: float, *draws: GaussianRounds) -> float:
 
 
 def default_selection(
-    epsilon: float, delta: float, per_user: int | None, *, two_draws: bool = False, for_filter: bool = False
+    epsilon: float,
+    delta: float,
+    per_user: int | None,
+    *,
+    tables: int = 1,
+    two_draws: bool = False,
+    for_filter: bool = False,
 ) -> str | None:
     """Return the selection that needs the fewest users for a key if each holds `per_user` keys: no data is used.
 
-    None leaves the choice between Laplace and Gaussian noise to the smaller threshold. for_filter: as in `plan_tables`.
+    None leaves the choice between Laplace and Gaussian noise to the smaller threshold. tables: how many share the
+    budget in equal parts. for_filter: as in `plan_tables`.
     """
     if two_draws:
         return None
     try:
-        plan = _only(
-            plan_tables(epsilon, delta, {"keys": per_user or PER_USER["multi-round"]}, selection="multi-round").plans
-        )
+        rooms = dict.fromkeys(map(str, range(tables)), per_user or PER_USER["multi-round"])
+        plan = plan_tables(epsilon, delta, rooms, selection="multi-round").plans["0"]
     except ParameterError:
         return None  # a budget too small for weights
     if per_user is None:
         return "multi-round"
-    one_draw = (plan_for_filter if for_filter else calibrate)(epsilon, delta, per_user)
+    one_draw = (plan_for_filter if for_filter else calibrate)(epsilon / tables, delta / tables, per_user)
     weight = math.isqrt(GRID * GRID // max(2, per_user // KEPT_BY_SCOUTS))
     return "multi-round" if plan.threshold < one_draw.threshold * weight else None
 

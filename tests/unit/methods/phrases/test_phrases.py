@@ -229,3 +229,32 @@ def test_the_choice_looks_at_each_users_number_of_keys(duckdb_engine: Engine, tm
     assert levels.users_by_keys["level-1"] == {4: 1, 2: 1, 1: 1}
     assert levels.users_by_keys["level-2"] == {7: 1, 3: 2}
     assert levels.users_by_keys["level-3"] == {6: 1, 3: 1}
+
+
+@pytest.mark.parametrize("queries", [False, True])
+def test_a_small_budget_is_divided_more_evenly(queries: bool) -> None:
+    """Sigma of weights is 64 at most: one part of 22 or 32 would be refused at epsilon .5."""
+    at = {
+        epsilon: qc.Phrases(epsilon=epsilon, delta=1e-6, max_keys_per_user=16, queries=queries).plans
+        for epsilon in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 3.0)
+    }
+    needed = [plans["level-1"].enough_users for plans in at.values()]
+    assert needed == sorted(needed, reverse=True)
+    assert len(set(needed)) == len(needed)
+    uneven = qc.Phrases(
+        epsilon=3, delta=1e-6, max_keys_per_user=16, split="level-1=20,level-2=10,level-3=1", selection="multi-round"
+    )
+    if not queries:
+        assert at[3.0] == uneven.plans
+
+
+@pytest.mark.parametrize("bound", [4, 16, 64, 256])
+@pytest.mark.parametrize("epsilon", [3.0, 10.0, 30.0])
+def test_the_selection_by_formula_counts_with_the_parts_of_levels(epsilon: float, bound: int) -> None:
+    """Laplace noise divides epsilon among levels, weights divide its square: by one table alone Laplace would win."""
+    chosen = qc.Phrases(epsilon=epsilon, delta=1e-6, max_keys_per_user=bound)
+    assert chosen.plans == qc.Phrases(**{**_given(chosen), "selection": "multi-round"}).plans
+
+
+def _given(method: qc.Phrases) -> dict[str, Any]:
+    return {"epsilon": method.epsilon, "delta": method.delta, "max_keys_per_user": method.max_keys_per_user}
