@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -98,6 +99,29 @@ def _row(mine: CaseScores, beside: CaseScores | None) -> dict[str, Any]:
     return {**row, "difference": float(differences.sum() / cases.sum()), "low": low, "high": high}
 
 
+def shared(train: Path, test: Path) -> Iterator[str]:
+    """Share of the test's queries that are, or whose words are, asked by a number of users: the limit without noise."""
+    con = duckdb.connect()
+    for name, path in (("train", train), ("test", test)):
+        con.read_parquet(str(path)).select('"user", query').distinct().create(name)
+    con.execute(
+        "create table queries as select query as text, count(*) as users from train group by 1;"
+        "create table words as select text, count(*) as users from"
+        " (select distinct \"user\", unnest(string_split(query, ' ')) as text from train) group by 1;"
+        "create table cases as select row_number() over () as place, query from test using sample 20000 (reservoir, 1)"
+    )
+    pieces = {"queries": "[query]", "words": "string_split(query, ' ')"}
+    for users in (1, 2, 5, 10, 20, 50, 100):
+        shares = [
+            con.execute(
+                f"select avg(least::int) from (select place, min(coalesce(users, 0)) >= {users} as least from"
+                f" (select place, unnest({texts}) as text from cases) left join {table} using (text) group by 1)"
+            ).fetchall()[0][0]
+            for table, texts in pieces.items()
+        ]
+        yield f"asked by {users} users: queries {shares[0]:.3f}, all words {shares[1]:.3f}\n"
+
+
 def _rows(subject: Subject) -> int | None:
     return sum(subject.table(kind).num_rows for kind in subject.kinds) if isinstance(subject, Target) else None
 
@@ -111,6 +135,7 @@ def main() -> None:
     parser.add_argument("--budgets", type=float, nargs="+", default=list(DELTAS), choices=list(DELTAS))
     parser.add_argument("--tasks", nargs="+", default=list(SHOWN), choices=list(SHOWN))
     parser.add_argument("--original", action="store_true", help="Judge the log itself, too.")
+    parser.add_argument("--shared", action="store_true", help="Only count what enough users share, without noise.")
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -118,6 +143,9 @@ def main() -> None:
         log = given.log or qc.synthesize(Path(folder) / "log.parquet", given.users, seed=given.seed).log
         with qc.read(log) as whole:
             sides = qc.split(whole, Path(folder) / "split", by="user")
+        if given.shared:
+            sys.stdout.writelines(shared(sides.train, sides.test))
+            return
         engine = qc.connect("duckdb")
         train, test = (qc.read(side, engine=engine) for side in (sides.train, sides.test))
         original = (Original(train),) if given.original else ()
