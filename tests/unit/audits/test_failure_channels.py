@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from querycloak.audits.guarantees.failure_channels import ODD_USERS, Channel, failure_channels
 from tests.commands import in_process
+from tests.failure_channels import ODD_USERS, Channel, failure_channels
 
 Command = Callable[[Path, Path], Sequence[str]]
 SURE = {"time", "sizes"}

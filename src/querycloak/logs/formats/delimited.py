@@ -10,7 +10,7 @@ import pyarrow as pa
 from querycloak.errors import UnknownFormat
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats.columns import other_columns, resolve
-from querycloak.logs.formats.declaration import DelimitedFormat, Layout
+from querycloak.logs.formats.declared_formats import DelimitedFormat, Layout
 from querycloak.logs.formats.marked_rows import (
     any_longer,
     contents_of,

@@ -18,12 +18,12 @@ import pyarrow as pa
 from querycloak.errors import InputError, MissingColumn, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats.columns import checked_mapping, mapping_of
+from querycloak.logs.formats.declared_formats import DECLARED
 from querycloak.logs.formats.delimited import csv_reader, declared_reader
 from querycloak.logs.formats.json_lines import json_reader
 from querycloak.logs.formats.json_objects import parse_object
 from querycloak.logs.formats.parquet_logs import parquet_reader
 from querycloak.logs.formats.signs import (
-    DECLARED,
     FITTING_SHARE,
     Head,
     braces_share,

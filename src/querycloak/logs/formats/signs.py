@@ -15,16 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.formats import aol, excite, sogou
-from querycloak.logs.formats.declaration import DelimitedFormat
+from querycloak.logs.formats.declared_formats import DECLARED, DelimitedFormat
 from querycloak.logs.formats.json_objects import JsonObject, member_in_any_case, parse_object
 from querycloak.logs.reading.checks import NOT_AN_OBJECT, OTHER_FORMAT, UNREADABLE_TIME, WRONG_FIELDS, Codes
 from querycloak.logs.reading.schema import REQUIRED
 from querycloak.text.spans import Mask, Spans
 
 SEPARATORS = (b"\t", b",", b";", b"|")
-DECLARED = (aol.FORMAT, excite.FORMAT, sogou.FORMAT)
-"""The delimited formats; one that is added here is recognised, named in messages and read."""
 FITTING_SHARE = 0.8
 _NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
 _NO_NAME = re.compile(r"\d{3}|\d[.:/\-]\d|@|://|\bwww\.")

@@ -15,8 +15,6 @@ from typing import Protocol
 
 from querycloak.audits.guarantees.user_rows import AOL_HEADER
 
-__all__ = ["ODD_USERS", "Channel", "Observed", "failure_channels", "observe"]
-
 _USERS = 400
 _LISTED = re.compile(r"rows are bad|format fits|one format|log-format|no row", re.IGNORECASE)
 _SLOWER, _SECONDS = 4.0, 5.0
