@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural
 from querycloak.privacy.sampling.exact import exp_minus, four_digits_up, shown_up, stated
 
-__all__ = ["at_most", "belief_after", "caught_at_most", "cautions_of", "comes_out_exactly", "explain", "group_delta"]
+if TYPE_CHECKING:
+    from jinja2 import Template
 
+__all__ = [
+    "at_most", "belief_after", "caught_at_most", "cautions_of", "comes_out_exactly", "explain", "explanation_template",
+    "group_delta",
+]  # fmt: skip
 
 _LEAST_LOG = 745  # e^-745 is below every float above 0
 
@@ -44,145 +52,38 @@ def group_delta(size: int, epsilon: float, delta: float) -> float:
 
 
 def explain(guarantee: Guarantee) -> str:
-    """Return what the numbers mean for one person, a paragraph for each point.
+    """Return what the numbers mean for one person, a paragraph for each point; the sentences are in explanation.jinja.
 
     Why the guarantee holds and what it leaves unprotected are texts of the guarantee itself, and are not repeated.
     """
-    if guarantee.kind == "syntactic":
-        return _syntactic(guarantee)
-    if guarantee.kind == "sampling-only":
-        return _one_step(guarantee)
-    return "\n\n".join(_beliefs(guarantee) + _accidents(guarantee) + _limits(guarantee))
+    numbers: dict[str, Any] = {}
+    if guarantee.covers_release:
+        epsilon, delta = guarantee.numbers
+        numbers = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "even": belief_after(0.5, epsilon),
+            "faint": belief_after(0.01, epsilon),
+            "caught": at_most(caught_at_most(0.01, epsilon, delta)),
+            "group": lambda size: (four_digits_up(size * stated(epsilon)), group_delta(size, epsilon, delta)),
+            "same_topics": any(text.startswith(_TOPICS) for text in guarantee.unprotected),
+        }
+    text = explanation_template().render(guarantee=guarantee, **numbers)
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    return "\n\n".join(filter(None, paragraphs))
 
 
-def _syntactic(guarantee: Guarantee) -> str:
-    if guarantee.k is None:
-        return (
-            "Nothing limits what this release tells about one person. Use it only for comparisons, on logs that "
-            "everybody may see. Do not publish it from a private log."
-        )
-    crowd = f"at least {guarantee.k} users share it"
-    if guarantee.unit == "query":
-        crowd = (
-            f"at least {guarantee.k} users asked it or something that the method counts as like it; "
-            "a single query may still be one person's alone"
-        )
-    return (
-        f"Something is released only if {crowd}. That is a rule about what the release looks like. It sets no "
-        "limit to what somebody can conclude about one person: somebody who knows the other users, or "
-        "sees two such releases, may learn everything. It cannot be added up with other guarantees either."
-    )
+@cache
+def explanation_template() -> Template:
+    """The sentences, compiled. Loaded at the first use: `guarantee` starts without Jinja."""
+    from jinja2 import Environment, StrictUndefined
 
-
-def _beliefs(guarantee: Guarantee) -> list[str]:
-    epsilon, _ = guarantee.numbers
-    even, faint = belief_after(0.5, epsilon), belief_after(0.01, epsilon)
-    points = [
-        f"Suppose that somebody knows everything but one thing: {_question(guarantee)}.",
-        "If they believe before the release that it is as likely as not (50 %), the release can raise that to "
-        f"{at_most(even)}. If they believe that it is improbable (1 %), the release can raise that to "
-        f"{at_most(faint)}. This holds whatever else they know, and whatever they compute "
-        f"(epsilon = {epsilon:g}: the odds change by a factor of at most {_factor(epsilon)}, up or down).",
-    ]
-    if even > 0.99:
-        attacker = (
-            "An attacker who knows the few other people who asked the same can come near it: at epsilon 8 it may be "
-            "enough to know two of them."
-        )
-        if guarantee.neighbours == "replace-query":
-            attacker = "An attacker needs to know nobody else for that: each person's rows are drawn from their own."
-        points.append(f"That is a weak promise: in the worst case a guess becomes almost certain. {attacker}")
-    return points
-
-
-def _one_step(guarantee: Guarantee) -> str:
-    step, rest = (
-        "the random choice of rows",
-        "how many rows of each kind are chosen is computed from the log without noise",
-    )
-    if guarantee.neighbours == "replace-query":
-        step = "the random choice of the concept that replaces another"
-        rest = "everything else in a query is released as it was typed"
-    return (
-        "Nothing limits what this release tells about one person. The proof covers one step of the method only: "
-        f"{step}. The rest is not covered: {rest}. Use it only for comparisons, on logs that everybody may "
-        "see. Do not publish it from a private log."
-    )
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"at_most": at_most, "factor": _factor, "one_in": _one_in, "up": shown_up}
+    return environment.from_string(Path(__file__).with_suffix(".jinja").read_text("utf-8"))
 
 
 _TOPICS = "the domain of each query"
-
-
-def _question(guarantee: Guarantee) -> str:
-    if guarantee.unit == "query":
-        return "whether a certain search was for one thing or for another"
-    if guarantee.neighbours == "replace-query":
-        same = " of the same topics" if any(text.startswith(_TOPICS) for text in guarantee.unprotected) else ""
-        return (
-            "whether a certain person, who is known to be in the log, searched for these things or for quite others"
-            f"{same}"
-        )
-    return "whether a certain person is in the log at all"
-
-
-def _accidents(guarantee: Guarantee) -> list[str]:
-    _, delta = guarantee.numbers
-    if delta == 0:
-        return ["There is no exception to these limits (delta = 0)."]
-    text = (
-        f"There is an exception (delta = {shown_up(delta)}, {_one_in(delta)}). At worst, the release tells everything "
-        "about the person with this probability, and keeps to the limits above otherwise. When the exception happens, "
-        "nothing limits what is learnt."
-    )
-    if delta >= 1e-3:
-        text += " A probability as large as this is no protection: the exception will happen to some people."
-    else:
-        text += " The probability is for each person: keep it far below one divided by the number of people in the log."
-    return [text]
-
-
-def _limits(guarantee: Guarantee) -> list[str]:
-    caught = at_most(caught_at_most(0.01, *guarantee.numbers))
-    if guarantee.unit == "query":
-        text = _as_a_test("which searches were for one thing", "searches for something else", "those for it", caught)
-        return [f"{text} This is for each single search. For a person with ten searches: {_group(guarantee, 10)}."]
-    if guarantee.neighbours == "replace-query":
-        text = _as_a_test("who searched for one thing", "people who did not", "those who did", caught)
-        text += (
-            " The guarantee covers all searches of one person together. It does not cover whether that person is in "
-            "the log, nor how often that person searched."
-        )
-    else:
-        text = _as_a_test("who is in the log", "people who are not", "those who are", caught)
-    return [f"{text} Each further release of the same log adds its own numbers to these.", _groups(guarantee)]
-
-
-def _as_a_test(question: str, others: str, members: str, caught: str) -> str:
-    caught = caught if caught.startswith("at most") else f"up to {caught}"
-    return (
-        f"Suppose that somebody uses a test to find out {question}. If the test wrongly names 1 % of the {others}, it "
-        f"rightly names {caught} of {members}."
-    )
-
-
-def _groups(guarantee: Guarantee) -> str:
-    """Guarantee for several accounts, whose delta grows far faster than their epsilon (histogram.md)."""
-    who = "two accounts of one person"
-    if guarantee.neighbours == "add-remove-user":
-        who += ", two people who act as one, or one person replaced by another"
-    return (
-        f"All this is for one user of the log. For {who}: {_group(guarantee, 2)}. "
-        f"For three accounts: {_group(guarantee, 3)}."
-    )
-
-
-def _group(guarantee: Guarantee, size: int) -> str:
-    epsilon, delta = guarantee.numbers
-    grown = f"epsilon {four_digits_up(size * stated(epsilon)):g}" if epsilon else "epsilon 0"
-    delta = group_delta(size, epsilon, delta)
-    if delta == 0:
-        return grown
-    return "nothing is promised (delta reaches 1)" if delta == 1 else f"{grown}, delta {delta:g} ({_one_in(delta)})"
 
 
 def at_most(share: float) -> str:

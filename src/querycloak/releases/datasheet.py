@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from querycloak.files.documents import yaml_text
-from querycloak.privacy.explanation import explain
+from querycloak.privacy.explanation import explain, explanation_template
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.releases.about_file import TITLES
@@ -37,10 +37,12 @@ def _code(text: str) -> str:
     return f"{fence}{blank}{shown}{blank}{fence}"
 
 
-# The text is Markdown, not HTML: what is not ours goes through `code`. It is compiled before anything is paid.
+# The text is Markdown, not HTML: what is not ours goes through `code`. It is compiled before anything is paid, and so
+# is the explanation within it.
 _ENVIRONMENT = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
 _ENVIRONMENT.filters |= {"code": _code, "up": shown_up}
 _TEMPLATE = _ENVIRONMENT.from_string(Path(__file__).with_suffix(".jinja").read_text("utf-8"))
+explanation_template()
 
 
 def datasheet_of(contents: Contents) -> str:
