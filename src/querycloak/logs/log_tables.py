@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import ibis
@@ -11,10 +12,11 @@ from querycloak.engines import Engine
 from querycloak.engines.engine import OnBytes
 from querycloak.logs.formats.ubi import joined_rows, joined_views
 from querycloak.logs.reading.checks import KEPT
-from querycloak.logs.reading.schema import CLICKED, COLUMNS, MINUTE, REQUIRED, VIEWS, pause_before
+from querycloak.logs.reading.schema import CLICKED, COLUMNS, MINUTE, REQUIRED, SHOWN, VIEWS, pause_before
 from querycloak.logs.reading.source import LogSource
-from querycloak.logs.records import listed_events, listed_searches, records_of, rows_of
 from querycloak.privacy.parameters import number_above_zero
+
+_NO_RANK = ibis.null("int32")
 
 
 def _kept(marked: ir.Table) -> ir.Table:
@@ -68,7 +70,7 @@ class LogTables:
     def rows(self) -> ir.Table:
         """The rows kept: user, time, query, rank, url, and the attributes."""
         if self.source.reader.repeats_searches:
-            return rows_of(self.records, self.attributes)
+            return _rows_of(self.records, self.attributes)
         return _kept(self.marked_rows).select(*COLUMNS, *self.attributes)
 
     @cached_property
@@ -88,8 +90,8 @@ class LogTables:
             searches, events = joined_views(marked, self.source.choices)
         else:
             kept = _kept(marked)
-            searches, events = listed_searches(kept, self.attributes), listed_events(kept, self.attributes)
-        return self.engine.stage(records_of(searches, events, self.attributes))
+            searches, events = _listed_searches(kept, self.attributes), _listed_events(kept, self.attributes)
+        return self.engine.stage(_records_of(searches, events, self.attributes))
 
     @property
     def views(self) -> ir.Table:
@@ -147,3 +149,46 @@ class LogTables:
         begins = searches.mutate(begins=(pause > gap_minutes * MINUTE).fill_null(True).cast("int64"))
         so_far = ibis.window(group_by=begins.user, order_by=begins.number, preceding=None, following=0)
         return begins.mutate(session=begins.begins.sum().over(so_far)).drop("begins")
+
+
+def _records_of(searches: ir.Table, events: ir.Table, attributes: Sequence[str]) -> ir.Table:
+    """Records of searches with lists of results (`shown`) and of events that tell a result and whether it was clicked.
+
+    A result counts once for a search: at its place in the list, else at its least rank, and as clicked if any event
+    clicked it. A result that was clicked and is on no list was shown as well.
+    """
+    names = [*REQUIRED, *attributes]
+    lists = searches.select(*names, url=searches.shown).unnest("url", offset="place")
+    listed = lists.select(*names, "url", listed=(lists.place + 1).cast("int32"), rank=_NO_RANK, clicked=False)
+    results = listed.union(events.select(*names, "url", "rank", "clicked", listed=_NO_RANK).select(*listed.columns))
+    each = results.group_by([*REQUIRED, "url"]).agg(
+        rank=ibis.coalesce(results.listed.min(), results["rank"].min()),
+        clicked=results.clicked.max(),
+        **{name: results[name].min() for name in attributes},
+    )
+    alone = _alone(searches.select(*names), each, attributes)
+    order = [*COLUMNS, "clicked", *attributes]
+    return each.select(*order).union(alone.select(*order))
+
+
+def _rows_of(records: ir.Table, attributes: Sequence[str]) -> ir.Table:
+    """The rows of a log that has a row for each result shown: its clicks, and the searches without one, once."""
+    clicks = records.filter(records.clicked & records.url.notnull()).select(*COLUMNS, *attributes)
+    return clicks.union(_alone(records, clicks, attributes).select(*COLUMNS, *attributes))
+
+
+def _listed_events(rows: ir.Table, attributes: Sequence[str]) -> ir.Table:
+    """The clicks among rows whose searches have lists of results."""
+    return rows.filter(rows.url.notnull()).select(*COLUMNS, *attributes, clicked=True)
+
+
+def _listed_searches(rows: ir.Table, attributes: Sequence[str]) -> ir.Table:
+    """The searches among rows, with their lists of results."""
+    return rows.select(*REQUIRED, *attributes, SHOWN.name)
+
+
+def _alone(searches: ir.Table, results: ir.Table, attributes: Sequence[str]) -> ir.Table:
+    """Searches without any of the results, once each."""
+    once = searches.group_by(list(REQUIRED)).agg(**{name: searches[name].min() for name in attributes})
+    alone = once.distinct().anti_join(results, list(REQUIRED))
+    return alone.mutate(rank=ibis.null("int32"), url=ibis.null("string"), clicked=ibis.literal(False))

@@ -6,12 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+
 from querycloak.audits.guarantees.mechanism import Pair
-from querycloak.audits.guarantees.replaced_queries import replaced_queries
 from querycloak.audits.guarantees.user_rows import ClickRows, log_text, user_rows
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
+from querycloak.methods.semantic.log_domain import LogSemantic
 from querycloak.methods.semantic.method import Semantic
+from querycloak.privacy.calibration.accuracy import LIKELY
 from querycloak.privacy.parameters import refuse
 
 __all__ = ["KINDS", "NeighbourLogs"]
@@ -25,6 +29,9 @@ _LIFTED = 10
 _RARE = 5
 _MOST_OWN = 4
 _ENOUGH_ROWS = 120
+_TRIED_LABELS = 60
+_SEARCHES = 3
+_UNKNOWN = "zzyxqwv"
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class NeighbourLogs:
 
     def _makers(self) -> dict[str, Callable[[], Pairs]]:
         if isinstance(self.method, Semantic):
-            return {"replaced": lambda: replaced_queries(self.method)}
+            return {"replaced": lambda: _replaced(self.method)}
         users = user_rows(self.method)
         return {
             "own": lambda: _own(users.afresh()),
@@ -197,3 +204,60 @@ def _accounts(users: ClickRows) -> Pairs:
 def _nobody(users: ClickRows) -> Pairs:
     """A log without users and one with a single user: refusing only one of them tells the two apart for certain."""
     yield _pair("nobody: no user, and one", [], users.rows(NEW, ["own 0"]))
+
+
+def _replaced(method: Semantic) -> Pairs:
+    """A user whose searches are for one thing or for another, of the same domain (methods/semantic/semantic.md)."""
+    if isinstance(method, LogSemantic):
+        yield from _of_selected_queries(method)
+        return
+    one, other, third, unknown = _texts(method)
+    searches = 1 if method.budget_per == "query" else min(_SEARCHES, method.max_queries or _SEARCHES)
+    for number in sorted({1, searches}):
+        yield _replaced_pair(f"replaced: {number} searched for one thing or another", [one] * number, [other] * number)
+    yield _replaced_pair("replaced: a text without a concept", [unknown[0]] * searches, [unknown[1]] * searches)
+    mixed = [one, other, one][:searches]
+    if method.repeats == "reuse":
+        # Which searches are about one concept is not protected: those about one are about another one, all of them.
+        moved = [third if text == one else text for text in [*mixed, one]]
+        yield _replaced_pair("replaced: all searches for one thing among others", [*mixed, one], moved)
+    else:
+        yield _replaced_pair("replaced: one search of several", [*mixed, one], [*mixed, other])
+
+
+def _of_selected_queries(method: LogSemantic) -> Pairs:
+    """Others hold two queries that are nearly always candidates; the user asks one of them, or a text of nobody."""
+    routes = next(iter(method.selection.routes().values()))
+    enough = max(route.users(LIKELY).high for route in routes)
+    shared = [f"{text} {user}\t{text}\t2006-03-01 00:00:00\t\t" for text in ("one", "two") for user in range(enough)]
+
+    def log(text: str) -> str:
+        return log_text([*shared, f"target\t{text}\t2006-03-01 00:00:00\t\t"])
+
+    yield Pair("replaced: one candidate by another", log("one"), log("two"))
+    yield Pair("replaced: a candidate by a text of nobody else", log("one"), log(_UNKNOWN))
+
+
+def _replaced_pair(name: str, without: Sequence[str], having: Sequence[str]) -> Pair[str]:
+    return Pair(name, _log(without), _log(having))
+
+
+def _log(texts: Sequence[str]) -> str:
+    return log_text(f"one\t{text}\t2006-03-01 00:0{place}:00\t\t" for place, text in enumerate(texts))
+
+
+def _texts(method: Semantic) -> tuple[str, str, str, tuple[str, str]]:
+    """Two texts of the first domain that lie far apart, a third; and one without a concept beside one of its domain."""
+    from querycloak.methods.semantic.replacement import Replacement
+
+    domains = Replacement.of(method, method.read_taxonomy()).domains
+    labels_kept: list[list[str]] = []
+    for number, domain in enumerate(domains.domains):
+        concepts = domain.concepts[np.unique(np.linspace(0, len(domain.concepts) - 1, _TRIED_LABELS).astype(np.int64))]
+        labels = pa.array([domains.taxonomy.shown(int(concept)) for concept in concepts], pa.string())
+        homes, places = domains.placed(domains.concepts(labels))
+        whole = domains.whole(homes, places)
+        fits = (homes == number) & (whole == concepts)
+        labels_kept.append([label for label, itself in zip(labels.to_pylist(), fits, strict=True) if itself])
+    first, last = labels_kept[0], labels_kept[-1]
+    return first[1 % len(first)], first[-1], first[len(first) // 2], (_UNKNOWN, last[-1])
