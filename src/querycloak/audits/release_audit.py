@@ -29,7 +29,6 @@ COLUMNS = {
     "main": pa.float64(), "control": pa.float64(), "baseline": pa.float64(),
     "risk": pa.float64(), "low": pa.float64(), "high": pa.float64(), "targets": pa.int64(), "why": pa.string(),
 }  # fmt: skip
-# Texts of these are made by the method, not taken from the log.
 
 
 @dataclass(frozen=True, repr=False)

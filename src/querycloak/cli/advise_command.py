@@ -30,7 +30,7 @@ def advise_owner(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say what to release and to expect; reads no log."""
+    """Say what to release and what to expect; reads no log."""
     from querycloak.comparison.advice import MOST_TWINS, advise
 
     if users is None or searches_per_user is None:

@@ -50,7 +50,7 @@ def reproduce(
     reading: options.Reading,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a paper's tables and figures again, beside its own."""
+    """Reproduce a paper's tables and figures beside the printed ones."""
     from querycloak.extras import COMPARE, require
     from querycloak.pages.layout import write_page
     from querycloak.pages.reproduction_page import reproduction_page

@@ -41,7 +41,7 @@ def synth(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a synthetic log like a real one; its truth is known."""
+    """Make a synthetic log like a real one, with known truth."""
     if out is None:
         refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
     crowd = crowd_asked_for(users, seed, preset)

@@ -37,8 +37,8 @@ class Clicks(OneTable):
 
     count_of: Literal["users", "clicks"] = option(
         "users",
-        help="clicks: users decide which pairs come out, then the clicks on these are counted, for a part of the "
-        "budget.",
+        help="clicks: users decide which pairs come out; then a part of the budget pays for counts of the clicks on "
+        "these.",
     )
     clicks_per_key: int | None = option(
         help="With clicks: how many clicks of one user on one pair count; 4 if not given."
@@ -48,8 +48,8 @@ class Clicks(OneTable):
     )
     views: bool = option(
         False,
-        help="Viewers decide which pairs come out; these are released with viewers and clickers by rank, and views "
-        "and clicks at each rank.",
+        help="Select pairs by viewers, and release their viewers and clickers by rank; a second table has views and "
+        "clicks at each rank.",
     )
     variant: Variant = option("default", help="paper: as published, to compare with.")
 

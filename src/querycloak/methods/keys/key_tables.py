@@ -81,7 +81,7 @@ class UnboundedTables:
     """For each table the number of users who hold 1, 2, ... keys (private)."""
     published: Publish
     draws_of: Callable[[KeysMethod], Sequence[Draw] | None] = lambda _: None
-    """The draws of a chosen candidate, to which the reserve is lowered; None if it is not."""
+    """The draws of a chosen candidate, to whose cost the ledger lowers its reserve; None if it keeps the reserve."""
     later: Mapping[str, LaterTables | None] = field(default_factory=dict)
     """Tables that look at these, by candidate."""
 

@@ -41,7 +41,7 @@ class KeysMethod(Method):
     max_keys_per_user: int | Literal["auto"] | None = option(
         formerly="per_user",
         help="How many keys of one user count. auto chooses this number on the log, for a part of epsilon; if neither "
-        "this nor a selection is given, auto chooses both. With a selection: 256 if not given, 32 with Gaussian noise, "
+        "this nor a selection is given, auto chooses both. Default with a selection: 256, but 32 with Gaussian noise, "
         "1 with Laplace noise, 4 in the paper variant.",
     )
     selection: Selection | None = option(
@@ -106,7 +106,7 @@ class KeysMethod(Method):
         """Contributions of each user to each table, before a plan's bound: `user`, the key's columns and `earliest`."""
 
     def later_tables(self, log: SearchLog) -> LaterTables | None:  # noqa: ARG002
-        """Draws that follow these tables and look at them; None if nothing is."""
+        """Draws that follow these tables and look at them; None if there are none."""
         return None
 
     def published(self, table: str, released: pa.Table) -> Table:  # noqa: ARG002
