@@ -134,7 +134,7 @@ def _check_order(kind: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:
-    """Nothing comes first, and so do shorter sequences."""
+    """Sort key of a value: None first, then shorter sequences before longer ones."""
     return (value is not None, len(value) if isinstance(value, list) else 0, value)
 
 

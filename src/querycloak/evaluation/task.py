@@ -188,12 +188,12 @@ class Task(Protocol):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """All that it measures: name, meaning, citation, which way is better."""
+        """Its measures: name, meaning, citation, and whether higher or lower is better."""
         ...
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """Those that it has: all three with cases, `all` alone with figures."""
+        """Its readings: all three for scores of cases, `all` alone for whole figures."""
         ...
 
     def unsupported_reason(self, subject: Subject) -> str | None:

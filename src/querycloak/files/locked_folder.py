@@ -90,7 +90,7 @@ def take_locked(parent: Path, name: str) -> tuple[Path, int] | None:
 
 
 def _is_taken(parent: Path, name: str, but: Path | None) -> bool:
-    """Whether a process that lives has a folder whose name begins so."""
+    """True if another running process has a folder with this name and an ending."""
     return any(folder != but and _is_alive(folder) for folder in _of_this_user(parent, name))
 
 

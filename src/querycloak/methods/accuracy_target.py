@@ -26,9 +26,10 @@ _STEPS_BACK = 4
 
 @dataclass(frozen=True)
 class AccuracyTarget:
-    """That a key of this many users comes out, with probability 95 %, and its count is off by at most `error` then.
+    """Wanted with probability 95 %: a key of this many users comes out, and noise changes its count by at most `error`.
 
-    Where it depends on what users hold, the worse end counts (privacy/calibration/accuracy.md, claims 2 and 3).
+    error: None if any noise will do. If the probability depends on what users hold, the worse end counts
+    (privacy/calibration/accuracy.md, claims 2 and 3).
     """
 
     users: int

@@ -169,7 +169,7 @@ class Method(metaclass=MethodClass):
     @final
     @classmethod
     def for_error(cls, error: int, /, *, at_users: int, **options: Any) -> Self:
-        """As `for_users`, and noise changes the counts of such keys by at most this error (95 %)."""
+        """The same as `for_users`; in addition, noise changes the counts of such keys by at most this error (95 %)."""
         from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
         return method_for(cls, AccuracyTarget(at_users, error), options)

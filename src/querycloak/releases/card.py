@@ -61,7 +61,7 @@ class TableFile:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that card, datasheet and Croissant speak of."""
+    """The facts from which card, datasheet and Croissant are made."""
 
     release: Release
     tables: tuple[TableFile, ...]

@@ -95,7 +95,7 @@ class Release(ShownInNotebooks):
     reach: Mapping[str, TableAccuracy] = field(default_factory=dict)
     """For each table how exact its counts are, as far as the method says."""
     versions: Mapping[str, str] = field(default_factory=versions)
-    # For whoever runs it, and nobody else: private output, never written.
+    # Private output for the person who runs it; never written.
     remarks: tuple[str | Sentence, ...] = field(default=(), repr=False)
     check: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     """Raises if rows that are still to come cannot be trusted; asked before the folder gets its name."""
@@ -194,7 +194,7 @@ class Release(ShownInNotebooks):
 
 def describe_log(choices: Choices) -> dict[str, object]:
     """Card entry on the log: its owner's decisions, and the form in which texts were compared."""
-    # Here, for it brings a compiler along: whoever only asks for a guarantee must not wait for that.
+    # Imported here: it loads a compiler, and a guarantee alone must not wait for that.
     from querycloak.text.normalisation import DESCRIPTION
 
     return choices.describe() | {"normalisation": DESCRIPTION if choices.normalise else "none"}

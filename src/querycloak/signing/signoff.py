@@ -59,7 +59,7 @@ _FILES = (
 
 @dataclass(frozen=True)
 class SignoffEvidence:
-    """Figures measured on the twin, for whoever decides (private)."""
+    """Figures measured on the twin, for the person who decides (private)."""
 
     draft: Path
     rows: int

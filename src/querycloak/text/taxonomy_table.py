@@ -95,7 +95,7 @@ def _labels(ids: list[str], given: Sequence[Sequence[str]]) -> tuple[list[str], 
 
 
 def _normalised(texts: list[str]) -> list[str]:
-    """As queries are normalised, so that labels and queries meet."""
+    """The texts, normalised as queries are: labels are compared with queries."""
     import pyarrow as pa
 
     from querycloak.text.normalisation import normalise

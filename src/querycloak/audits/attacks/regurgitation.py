@@ -127,7 +127,7 @@ def _of_its_form(secret: str, number: int, random: np.random.Generator) -> list[
 
 
 def _drawn(character: str, number: int, random: np.random.Generator) -> list[str]:
-    """So many characters of a character's kind."""
+    """This number of random characters of a character's kind; others than letters and digits stay as they are."""
     for alphabet in (_DIGITS, _LETTERS):
         if character in alphabet:
             return [alphabet[place] for place in random.integers(len(alphabet), size=number).tolist()]

@@ -45,7 +45,7 @@ class SessionLinkage:
         return None if find_spec("sklearn") else NEEDS_LEARNING
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
-        """All that the release tells of a session, then without attributes, without days, and words alone."""
+        """Findings with all features of a session, without attributes, without days, and with words and sites alone."""
         random = knowledge.random("linkage-sessions")
         rows = sessions_of(release)
         people = rows["user"].unique()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from querycloak.audits.guarantees import level_steps, method_runs, method_steps, synthetic_parts  # noqa: F401 (they register)
+from querycloak.audits.guarantees import method_runs, method_steps, phrase_levels, synthetic_parts  # noqa: F401 (they register)
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.remembering_engine import RememberingEngine
 from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs

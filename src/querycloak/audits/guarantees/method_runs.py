@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.guarantees.level_runs import phrases_of_runs
+from querycloak.audits.guarantees.phrase_levels import phrases_of_runs
 from querycloak.audits.guarantees.public_runs import (
     above_of_public,
     public_tables_of_runs,
@@ -24,6 +24,7 @@ from querycloak.audits.guarantees.public_runs import (
 from querycloak.audits.guarantees.runs import (
     RUN,
     DrawnRuns,
+    StandIns,
     draw_runs,
     in_memory,
     numbered,
@@ -31,7 +32,6 @@ from querycloak.audits.guarantees.runs import (
     runs_alike,
     tables_of_runs_alike,
 )
-from querycloak.audits.guarantees.stand_ins import StandIns
 from querycloak.audits.guarantees.weighted_runs import UserKeys, weighted_runs
 from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
 from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.audits.guarantees.exact_test import OWN_KEYS
-from querycloak.audits.guarantees.level_runs import selected_of_runs
-from querycloak.audits.guarantees.level_steps import steps_of_levels
 from querycloak.audits.guarantees.method_runs import tables_of_levels
 from querycloak.audits.guarantees.method_steps import distinct_queries, queries_of, released_queries
+from querycloak.audits.guarantees.phrase_levels import selected_of_runs, steps_of_levels
 from querycloak.audits.guarantees.remembering_engine import once
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered
 from querycloak.audits.guarantees.steps import Limit, Past, Step, steps_of

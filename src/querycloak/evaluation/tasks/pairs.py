@@ -314,7 +314,7 @@ class Pairs:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Those of section 6 of the paper; frequent by the first of `SUPPORTS`."""
+        """Measures of section 6 of the paper, for pairs that are frequent by the first of `SUPPORTS`; and our own."""
         declared = pair_measures(SUPPORTS[0])
         return (*(declared[name] for name in declared if name != "diff_ratio"), WITHIN_RATIO, *SHARE_MEASURES)
 

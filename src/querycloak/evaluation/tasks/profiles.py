@@ -1,7 +1,7 @@
 """Task profiles: what people are interested in, by topics, in the log and in the release.
 
-A folder tells interests pooled over all its rows. Those of single users can be compared only by whoever knows whose
-row is whose: what makes a release itself, never a folder.
+A folder tells interests pooled over all its rows. Interests of single users can be compared only if it is known whose
+row is whose: the process that makes a release knows that, a folder does not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Task retrieval-walk, and the base of both retrieval tasks: the urls that a user clicks, by the paper's measures.
 
 The walk over queries and urls takes three steps from each query asked, exactly. From a query it stays with probability
-s, else goes on to a url or to another query in proportion to clicks and transitions. Urls keep whoever comes there. So
+s, else goes on to a url or to another query in proportion to clicks and transitions. At a url it stays. So
 after three steps the probability of a url is the sum over the first three places of the walk (0, 1 and 2 steps) of the
 probability of stepping from there to the url.
 """
@@ -50,7 +50,7 @@ class Wanted(NamedTuple):
 
 
 def walk_of(clicks: WeightedPairs, transitions: WeightedPairs, stay: float = STAY) -> Walk:
-    """The walk that clicks and transitions make; a query that leads nowhere keeps whoever is there."""
+    """The walk that clicks and transitions make; at a query that leads nowhere it stays."""
     out = clicks.totals + transitions.totals
     onwards = np.divide(1 - stay, out, out=np.zeros_like(out), where=out > 0)
     return Walk(

@@ -1,7 +1,7 @@
-"""By what a format is recognised: lines, headers and keys that it has and others do not.
+"""Signs of formats: lines, headers and keys that one format has and others do not.
 
-Which format a log is in must not be one user's choice. So a release whose owner has not named the format is made only
-if all first lines fit it, and if no row of the whole log is written as another format has it (L111).
+One user must not decide the format of a log. So if the owner has not named the format, a release is made only if all
+first lines fit it, and no row of the whole log is written as in another format (L111).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def share_of(lines: list[bytes], fits: Callable[[bytes], object]) -> float:
 
 
 def declared_share(head: Head, form: DelimitedFormat) -> float:
-    """Share of the first lines that are written as this format has it; its header is a sign by itself."""
+    """Share of the first lines that are written as in this format; its header is a sign by itself."""
     rows = [line for line in head.filled if not (form.header and _is_header(line, form))]
     share = share_of(rows, _PATTERNS[form.name].fullmatch)
     if not head.has_header_of(form):
@@ -98,7 +98,7 @@ def _is_header(line: bytes, form: DelimitedFormat) -> bool:
 
 
 def header_share(head: Head) -> float:
-    """The same for a table whose header has our own column names."""
+    """Share of the first lines that fit a table whose header has our own column names."""
     separator = separator_of(head)
     names = fields_of(head.lines[0], separator, head.encoding)
     if not looks_like_names(names) or not set(REQUIRED) <= {name.lower() for name in names}:
@@ -109,7 +109,7 @@ def header_share(head: Head) -> float:
 
 
 def our_json_share(head: Head) -> float:
-    """The same for JSON lines with our own names."""
+    """Share of the first lines that are JSON objects with our own names."""
     return share_of(head.filled, lambda line: has_our_columns(parse_object(line)))
 
 
@@ -119,7 +119,7 @@ def braces_share(head: Head) -> float:
 
 
 def mark_other_formats(codes: Codes, records: Spans, own: str, *, all_rows: bool = False) -> Codes:
-    """L111: rows that could not be read and are written as another format has it; with `all_rows`, any such row."""
+    """L111: rows that could not be read and are written as in another format; with `all_rows`, all rows of another."""
     asked = np.ones(len(codes), np.bool_) if all_rows else np.isin(codes, _UNREAD)
     if not asked.any():
         return codes
@@ -131,7 +131,7 @@ def mark_other_formats(codes: Codes, records: Spans, own: str, *, all_rows: bool
 def mark_other_objects(
     codes: Codes, records: Spans, unread: int, is_other: Callable[[JsonObject | None], bool]
 ) -> Codes:
-    """L111: objects that could not be read, by this code, and are such as another format has."""
+    """L111: objects with the code `unread` that look like those of another format."""
     suspects = np.flatnonzero(codes == unread).tolist()
     others = [index for index in suspects if is_other(parse_object(records.bytes_at(index)))]
     if not others:

@@ -1,7 +1,7 @@
 """Neighbours of the vertices whose degree is still open (affinity.md, step 4).
 
-A vertex with `most` users of its own is in every core up to `most`, and so is whoever stands next to it; as soon as
-what surely stays gives a vertex `most` users, it stays as well. Only the others need a list of their neighbours.
+A vertex with `most` users of its own is in every core up to `most`, and so are its neighbours. A vertex whose surely
+kept neighbours have `most` users is kept as well. Only the other vertices need a list of their neighbours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The concept that stands for a query, and concepts that k users share each (generalize.md, steps 1 and 2).
 
 Figures are true and private until something is released. On a cluster fewer than k users of each small concept come to
-one machine: a concept with k users of its own is kept, whoever they are, so k numbers stand for them.
+one machine: a concept with k users of its own is kept in any case, so k numbers stand for its users.
 """
 
 from __future__ import annotations

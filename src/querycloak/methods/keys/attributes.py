@@ -80,12 +80,12 @@ class Grouping:
 
     @property
     def private(self) -> tuple[str, ...]:
-        """Those without a public domain, which are part of the key."""
+        """Attributes without a public domain; they are part of the key."""
         return tuple(name for name in self.attributes if name not in self.domains)
 
     @property
     def public(self) -> tuple[str, ...]:
-        """Those with a public domain, periods among them."""
+        """Attributes with a public domain, and periods."""
         return tuple(name for name in self.by if name not in self.private)
 
     @cached_property

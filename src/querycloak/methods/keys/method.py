@@ -137,7 +137,7 @@ class KeysMethod(Method):
         return self.plan.draws()
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """Those of the plans; if the bound is chosen on the log, of all plans."""
+        """Routes of the plans; of all candidates if the bound is chosen on the log."""
         return self.plan.routes()
 
     def reach(self) -> Mapping[str, TableAccuracy]:

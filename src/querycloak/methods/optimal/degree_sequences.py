@@ -63,7 +63,7 @@ def _gain(objective: Objective, count: IntArray) -> FloatArray:
 
 
 def apportion(number: int, share: FloatArray, most: IntArray) -> IntArray:
-    """That many units in proportion to the shares, largest remainders first, none above its limit."""
+    """Units for each share, this number in all: in proportion, largest remainders first, none above its limit."""
     given = np.zeros(most.size, dtype=np.int64)
     share = np.maximum(share, 0.0)
     while (left := min(number, int(most.sum())) - int(given.sum())) > 0:

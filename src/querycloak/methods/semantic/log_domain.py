@@ -105,7 +105,7 @@ class LogSemantic(Semantic):
         """None: every release selects anew."""
 
     def unprotected(self, selected: Sequence[str] | None = None) -> tuple[str, ...]:
-        """As of every semantic release, and what accounts do to the selection.
+        """The facts of every semantic release, and the effect of several accounts on the selection.
 
         selected: unprotected facts of the setting that the selection chose; None before the choice.
         """

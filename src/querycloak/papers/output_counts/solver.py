@@ -252,7 +252,7 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
     if goal.total_exact:
         starts = [counts for counts in starts if int(counts.sum()) == goal.total]
     starts.sort(key=goal.value, reverse=True)
-    # Two beginnings, for a search may end where the other does not.
+    # Two beginnings: one search may end where the other goes on.
     best = max((exchange(rows, goal, begin, _rounds(rows, begin)) for begin in starts[:2]), key=goal.value)
     bound = min(relaxed.bound, tight.bound)
     if goal.size == 1.0:  # a number of rows or pairs: whole

@@ -169,7 +169,7 @@ class Paid(Generic[Counted]):
     accounting: Accounting
     counted: Counted
     again: bool = False
-    """Whether a run that ended before its release was there had paid, so that this draw is the second."""
+    """True if an earlier run paid and ended before its release was in place: then this is the second draw."""
 
 
 class Payment(ABC):
