@@ -112,17 +112,10 @@ def _chosen(parameters: dict[str, Any]) -> str:
 def _reason(method: Method, chosen: dict[str, Any]) -> str:
     """Reason for the choice of auto, as a sentence; follows from the choice alone, which the budget has paid for."""
     bound = chosen.get("max_keys_per_user") or chosen.get("sessions_per_user")
-    if method.parameters().get("selection") not in (None, "auto"):
-        return f"Auto chose {bound} per user because, by a noisy score over all users, this bound releases most."
-    if bound == 1:
-        return (
-            f"Auto chose {chosen['selection']} with one key per user because, by a noisy score over all users, most "
-            "hold few keys: with one key each, a key needs the fewest users to come out."
-        )
-    return (
-        f"Auto chose {chosen['selection']} with up to {bound} per user because, by a noisy score over all users, they "
-        "hold many keys: counting one key each would lose most of them."
-    )
+    keys = "one key" if bound == 1 else f"up to {bound}"
+    given = method.parameters().get("selection") not in (None, "auto")
+    what = f"{keys} per user" if given else f"{chosen['selection']} with {keys} per user"
+    return f"Auto chose {what}: by a noisy score over all users, this releases most."
 
 
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:

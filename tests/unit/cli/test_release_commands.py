@@ -329,7 +329,7 @@ def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
     chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]["per_user"]
     assert f"chosen for this log: --max-keys-per-user {chosen}, " in done.stdout
     text = " ".join(done.stdout.split())
-    assert re.search(r"Auto chose \S+ with (one key|up to \d+) per user because, by a noisy score", text)
+    assert re.search(r"Auto chose \S+ with (one key|up to \d+) per user: by a noisy score", text)
     plan = write(tmp_path / "plan.toml", "epsilon = 8\ndelta = 1e-3\nper-user = 4\n")
     assert json.loads(in_process("guarantee", "clicks", "--plan", plan, "--json").stdout)["parameters"]["per_user"] == 4
 
