@@ -28,10 +28,16 @@ SELECT bucket FROM (
     SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight FROM bucketed
 ) GROUP BY bucket HAVING sum(weight) > 327;
 
+CREATE TEMP TABLE heavier AS
+SELECT bucket FROM (
+    SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
+    FROM bucketed JOIN heavy USING (bucket)
+) GROUP BY bucket HAVING sum(weight) > 817;
+
 CREATE TEMP TABLE chosen AS
 SELECT query FROM (
     SELECT query, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
-    FROM bucketed JOIN heavy USING (bucket)
+    FROM bucketed JOIN heavier USING (bucket)
 ) GROUP BY query HAVING sum(weight) > 1779;
 
 SELECT count(*) AS cells, sum(n) AS volume FROM (

@@ -79,7 +79,7 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
         for name, rows in list(shown.actions.items())[:_SHOWN_ACTIONS]:
             clicks = "  (clicks)" if name in log.source.choices.click_actions else ""
             out.print(f"{rows:>14,}  {name}{clicks}", markup=False)
-    for remark in (*log.remarks(), *hints(log, shown.rows_per_user, shown.rows_kept, shown.attributes)):
+    for remark in (*log.remarks(), *hints(log, shown.rows_per_user, shown.attributes)):
         out.print(f"\nhint: {as_typed(remark)}", markup=False)
     if shown.users:
         out.print(f"\n{_NEXT}", markup=False)

@@ -105,11 +105,17 @@ class LogTables:
 
     @cached_property
     def asked(self) -> ir.Table:
-        """user, time, query and attributes of the rows kept, for methods that ignore clicks; skips URL parsing."""
+        """user, time, query and attributes of the rows kept, for methods that ignore clicks; skips URL parsing.
+
+        A search may stand there once, or once for each of its results.
+        """
         names = (*REQUIRED, *self.attributes)
         if "rows" in self.__dict__ or self.format == "ubi":  # at hand already, or to be joined with clicks
             return self.rows.select(*names)
-        return _kept(self._marked_searches).select(*names)
+        kept = _kept(self._marked_searches)
+        if self.source.reader.repeats_searches:  # adjacent rows of one search are written once
+            kept = kept.filter(kept.user.notnull())
+        return kept.select(*names)
 
     @cached_property
     def _marked_searches(self) -> ir.Table:

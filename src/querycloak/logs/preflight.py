@@ -35,12 +35,13 @@ BOTNET = Sentence(
 
 @dataclass(frozen=True)
 class RowsPerUser:
-    """Number of users, and of kept rows that a user has: the median, the largest, and users with one row."""
+    """Number of users and of their rows, and of rows that a user has: the median, the largest, users with one row."""
 
     users: int
     median: float
     largest: int
     one_row: int
+    rows: int
 
 
 def rows_per_user(log: SearchLog, rows: ir.Table) -> RowsPerUser:
@@ -51,10 +52,15 @@ def rows_per_user(log: SearchLog, rows: ir.Table) -> RowsPerUser:
         median=by_user.rows.cast("float64").median(),
         largest=by_user.rows.max(),
         one_row=(by_user.rows == 1).sum(),
+        rows=by_user.rows.sum(),
     )
     values = log.engine.fetch(figures).to_pylist()[0]
     return RowsPerUser(
-        values["users"] or 0, float(values["median"] or 0), values["largest"] or 0, int(values["one_row"] or 0)
+        values["users"] or 0,
+        float(values["median"] or 0),
+        values["largest"] or 0,
+        int(values["one_row"] or 0),
+        int(values["rows"] or 0),
     )
 
 
@@ -81,7 +87,7 @@ class EmptyGate:
         problem = nothing_to_count(log)
         if problem is None:
             if self.hint is not None and sum(file.size for file in log.source.files) <= _MOST_BYTES:
-                for shape in hints(log, rows_per_user(log, log.asked), log.accounting().rows_kept):
+                for shape in hints(log, rows_per_user(log, log.asked)):
                     self.hint(shape)
             return
         if self.refuse:
@@ -128,9 +134,7 @@ def action_counts(log: SearchLog) -> dict[str, int]:
     )
 
 
-def hints(
-    log: SearchLog, users: RowsPerUser, kept: int, values: Mapping[str, int] = MappingProxyType({})
-) -> list[Sentence]:
+def hints(log: SearchLog, users: RowsPerUser, values: Mapping[str, int] = MappingProxyType({})) -> list[Sentence]:
     """Shapes of a log that are often mistakes; values: the number of values of each attribute, if it was counted."""
     shapes = [
         Sentence(
@@ -152,13 +156,17 @@ def hints(
                 queries=Action("qc.Queries(...)", ("querycloak", "release", "queries")),
             )
         )
-    if users.largest >= _MANY and users.users > 1 and users.largest > max(_BOT_SHARE * kept, _BOT_TIMES * users.median):
+    if (
+        users.largest >= _MANY
+        and users.users > 1
+        and users.largest > max(_BOT_SHARE * users.rows, _BOT_TIMES * users.median)
+    ):
         shapes.append(
             Sentence(
-                "one user has {largest:,} of {kept:,} rows, where the median is {median:g}: a robot or a shared "
+                "one user has {largest:,} of {rows:,} rows, where the median is {median:g}: a robot or a shared "
                 "account such as guest? {leave_out} leaves users out, if you know them without looking at the log",
                 largest=users.largest,
-                kept=kept,
+                rows=users.rows,
                 median=users.median,
             )
         )

@@ -138,30 +138,30 @@ def test_the_command_line_looks_for_shared_keys_with_their_attributes(tmp_path: 
 def test_shapes_that_are_often_mistakes_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = opened(tmp_path, duckdb_engine, ONE_ROW, "one.tsv")
     figures = profile(log)
-    hint, botnet = hints(log, figures.rows_per_user, figures.rows_kept)
+    hint, botnet = hints(log, figures.rows_per_user)
     assert "a botnet of 300 accounts can put a text of its choice on top of what is released" in str(botnet)
     assert "every one of 40 users has one row: is the column of users one of row or session ids?" in str(hint)
     robot = [("guest", f"12:{n // 60:02}:{n % 60:02}", f"q{n}", "", "") for n in range(200)]
     busy = [(f"u{n % 5}", f"13:00:{n:02}", "q", "", "") for n in range(10)]
     log = opened(tmp_path, duckdb_engine, aol([*robot, *busy]), "robot.tsv")
     figures = profile(log)
-    hint, _ = hints(log, figures.rows_per_user, figures.rows_kept)
+    hint, _ = hints(log, figures.rows_per_user)
     assert "one user has 200 of 210 rows, where the median is 2: a robot or a shared account" in str(hint)
 
 
 def test_attributes_with_nearly_as_many_values_as_users_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = opened(tmp_path, duckdb_engine, ONE_ROW, "one.tsv")
     figures = profile(log)
-    hint, *_ = hints(log, figures.rows_per_user, figures.rows_kept, {"visitor": 39, "country": 20})
+    hint, *_ = hints(log, figures.rows_per_user, {"visitor": 39, "country": 20})
     assert str(hint).startswith("visitor has 39 values for 40 users: is it an id?")
-    assert not any("country" in str(each) for each in hints(log, figures.rows_per_user, figures.rows_kept))
+    assert not any("country" in str(each) for each in hints(log, figures.rows_per_user))
 
 
 def test_most_users_with_one_row_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
     rows = [(f"u{n % 30}", f"12:00:{n:02}", "q", "", "") for n in range(40)]
     log = opened(tmp_path, duckdb_engine, aol(rows), "log.tsv")
     figures = profile(log)
-    hint, _ = hints(log, figures.rows_per_user, figures.rows_kept)
+    hint, _ = hints(log, figures.rows_per_user)
     assert str(hint).startswith(
         "20 of 30 users have one row: with max_keys_per_user=1 they count as much as the others"
     )

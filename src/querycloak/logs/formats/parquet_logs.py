@@ -1,24 +1,20 @@
-"""Logs in Parquet: read by row groups, in batches that are bounded by bytes as well as by rows.
-
-A few bytes of a file can stand for as many gigabytes: one long value, named by a dictionary in every row. So texts come
-out of the file as dictionaries, and a batch is cut before they are written out.
-"""
+"""Logs in Parquet: columns of any type as texts, times, ranks and clicks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from querycloak.errors import InputError, MissingColumn
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats.columns import other_columns, resolve_each
 from querycloak.logs.formats.marked_rows import Ranks, RawColumns, marked_batch, no_rows, ranks_of
+from querycloak.logs.formats.parquet_batches import batches, coded_texts, is_binary, is_bytes, is_coded, open_parquet
 from querycloak.logs.formats.shown_results import clicked_values, listed_texts, lists_of, views_field
 from querycloak.logs.reading.blocks import Part
 from querycloak.logs.reading.checks import LONGEST_FIELD, Clicked, mark
@@ -29,10 +25,6 @@ from querycloak.logs.reading.schema import CLICKED, COLUMNS, MARKED_ROWS, SHOWN
 from querycloak.logs.reading.times import TimeParser, in_range, iso_or_epoch
 from querycloak.text.spans import Mask, Spans
 
-_BATCH_ROWS = 1 << 16
-_BATCH_BYTES = 32 << 20
-_BUFFER = 1 << 20
-_DAMAGED = "its Parquet data is damaged; write the file again"
 _UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _DIGITS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 
@@ -80,22 +72,49 @@ class ParquetReader:
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
         """The rows of a file in batches."""
         columns = sorted(set(self._mappings[part.file].values()))
-        stream = open_parquet(file, columns)
-        line, rows = 1, max(stream.metadata.num_rows, 1)
-        try:
-            for batch in stream.iter_batches(_batch_rows(stream.metadata, columns), columns=columns):
-                for piece in _pieces(batch):
-                    yield ParquetBlock(part.file, piece, line, file.size * len(piece) // rows)
-                    line += len(piece)
-            return
-        except (OSError, pa.ArrowException):
-            pass
-        raise InputError(f"{file.label}: {_DAMAGED}")
+        line = 1
+        rows, pieces = batches(file, columns)
+        for piece in pieces:
+            yield ParquetBlock(part.file, piece, line, file.size * len(piece) // max(rows, 1))
+            line += len(piece)
 
     def parse(
         self, block: ParquetBlock, choices: Choices, *, origin: bool = False, clicks: bool = True, views: bool = False
     ) -> pa.RecordBatch:
-        """The block's rows, each with its code."""
+        """The block's rows, each with its code.
+
+        Without clicks, a search is written once for adjacent results of it; the other rows come behind, and hold
+        nothing but their code.
+        """
+        if clicks or origin or not self.repeats_searches:
+            return self._parsed(block, choices, origin=origin, clicks=clicks, views=views)
+        again = self._repeats_search(block, choices)
+        first = replace(block, columns=block.columns.filter(pa.array(~again)))
+        once = self._parsed(first, choices, clicks=False)
+        codes = once.column("code").take(pa.array(np.cumsum(~again)[again] - 1))
+        nothing = [pa.nulls(len(codes), field.type) for field in list(once.schema)[:-1]]
+        others = pa.RecordBatch.from_arrays([*nothing, codes], schema=once.schema)
+        return pa.concat_batches([once, others])
+
+    def _repeats_search(self, block: ParquetBlock, choices: Choices) -> Mask:
+        """Rows with the search of the row before, if codes of both follow from that search alone."""
+        mapping, again = self._mappings[block.file], no_rows(len(block.columns))
+        names = [name for name in ("user", "time", "query", *choices.attributes) if name in mapping]
+        codes = [_codes(block.columns.column(mapping[name])) for name in names]
+        ranks, clicked = self._ranks(block), self._clicked(block)
+        if ranks is None or clicked is None or any(each is None for each in codes):
+            return again
+        urls, undecodable, overlong = self._texts(block, "url")
+        overlong |= urls.lengths > LONGEST_FIELD
+        sound = ~(undecodable | overlong | (ranks.present & ~ranks.readable) | clicked.unreadable)
+        again[1:] = sound[1:] & sound[:-1]
+        for each in codes:
+            again[1:] &= True if each is None else each[1:] == each[:-1]
+        return again
+
+    def _parsed(
+        self, block: ParquetBlock, choices: Choices, *, origin: bool = False, clicks: bool = True, views: bool = False
+    ) -> pa.RecordBatch:
         count, width = len(block.columns), len(self._mappings[block.file])
         texts, undecodable, overlong = {}, no_rows(count), no_rows(count)
         ranks = self._ranks(block)
@@ -123,12 +142,14 @@ class ParquetReader:
             return Spans.empty(count), no_rows(count), no_rows(count)
         column = block.columns.column(mapping[name])
         overlong = no_rows(count)
-        if _is_coded(column):
-            texts = _coded_texts(column)
+        if is_coded(column):
+            texts = coded_texts(column)
             overlong = texts.lengths > LONGEST_FIELD
             texts = texts.blank(overlong)
             if int(texts.lengths.sum()) < len(texts.data):  # a dictionary of many batches: only these texts are checked
                 texts = Spans.of(texts.strings())
+        elif pa.types.is_string(column.type):
+            texts = Spans.of(column)
         else:
             texts = Spans.of(_as_text(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column))
         return *to_utf8(texts, "utf-8"), overlong
@@ -185,6 +206,17 @@ class ParquetReader:
         return times, stored.is_valid().to_numpy(zero_copy_only=False) & possible & in_range(times)
 
 
+def _codes(column: pa.Array) -> NDArray[np.int64] | None:
+    """Numbers that are equal only where values are; None if the column has none."""
+    if is_coded(column):
+        column = column.indices.fill_null(-1)
+    numbers = pa.types.is_timestamp(column.type) or pa.types.is_integer(column.type)
+    if not numbers or column.null_count:
+        return None
+    codes: NDArray[np.int64] = pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False)
+    return codes
+
+
 def _as_text(column: pa.Array) -> pa.Array:
     """A column as texts; what is no text and no number is missing, as is a number that is none."""
     kind = column.type
@@ -200,7 +232,7 @@ def _as_text(column: pa.Array) -> pa.Array:
             pc.cast(pc.cast(pc.if_else(same, numbers, None), pa.int64()), pa.large_string()),
             pc.cast(fractions, pa.large_string()),
         )
-    return pc.cast(column, pa.large_binary() if _is_binary(kind) else pa.large_string())
+    return pc.cast(column, pa.large_binary() if is_binary(kind) else pa.large_string())
 
 
 def _uuid_texts(stored: pa.Array) -> pa.Array:
@@ -215,77 +247,8 @@ def _uuid_texts(stored: pa.Array) -> pa.Array:
     return pc.if_else(stored.is_valid(), written, None)
 
 
-def _is_coded(column: pa.Array) -> bool:
-    """True for texts that stand in a dictionary."""
-    return bool(pa.types.is_dictionary(column.type)) and _is_bytes(column.type.value_type)
-
-
-def _coded_texts(column: pa.DictionaryArray) -> Spans:
-    """The texts of a column in its dictionary; none is written out."""
-    values, indices = column.dictionary, column.indices
-    if not len(values):
-        return Spans.empty(len(column))
-    filled = indices.fill_null(0) if indices.null_count else indices
-    index = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)  # codes of 8 bits would overflow below
-    if values.null_count or not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
-        texts = Spans.of(values.cast(pa.large_binary()) if pa.types.is_fixed_size_binary(values.type) else values)
-        coded = Spans(texts.data, texts.starts[index], texts.ends[index])
-    else:  # a dictionary may be far larger than a batch: only what the batch names is looked at
-        _, places, data = values.buffers()
-        offsets = np.frombuffer(places, np.int32)[values.offset :]
-        coded = Spans(np.frombuffer(data or b"", np.uint8), offsets[index], offsets[index + 1])
-    return coded.blank(indices.is_null().to_numpy(zero_copy_only=False)) if indices.null_count else coded
-
-
-def _batch_rows(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
-    """So few rows that their texts, where they are written one by one, have at most a batch's bytes on average."""
-    widest = 1.0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        stored = (group.column(each) for each in range(group.num_columns))
-        size = sum(chunk.total_uncompressed_size for chunk in stored if chunk.path_in_schema in columns)
-        widest = max(widest, size / max(group.num_rows, 1))
-    return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES // widest)))
-
-
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces whose texts, once written out, have at most a batch's bytes."""
-    sizes = np.zeros(len(batch), np.int64)
-    for column in batch.columns:
-        sizes += _sizes(column)
-    ends = np.cumsum(sizes)
-    if not len(ends) or ends[-1] <= _BATCH_BYTES:
-        yield batch
-        return
-    first = 0
-    while first < len(batch):
-        before = ends[first - 1] if first else 0
-        last = max(int(np.searchsorted(ends, before + _BATCH_BYTES, "right")), first + 1)
-        yield batch.slice(first, last - first)
-        first = last
-
-
-def _sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Number of bytes of each row; fields that are too long are not written out."""
-    if _is_coded(column):
-        lengths = _coded_texts(column).lengths.astype(np.int64)
-        return np.where(lengths > LONGEST_FIELD, 0, lengths)
-    if not _is_bytes(column.type):
-        return np.full(len(column), 8, np.int64)
-    sizes: NDArray[np.int64] = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return sizes
-
-
 def _is_uuid(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(_is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -301,7 +264,7 @@ def _is_read(kind: pa.DataType, ours: str) -> bool:
         return True
     time = ours == "time"
     if (
-        _is_bytes(value_type)
+        is_bytes(value_type)
         or pa.types.is_integer(value_type)
         or pa.types.is_floating(value_type)
         or pa.types.is_null(value_type)
@@ -336,17 +299,6 @@ def check_columns(file: LogFile, mapping: Mapping[str, str]) -> None:
 def _named(kind: pa.DataType) -> str:
     """The kind in one word; what a nested one holds may have names of its own."""
     return str(kind).split("<")[0].split("[")[0]
-
-
-def open_parquet(file: LogFile, texts: Sequence[str] = ()) -> pq.ParquetFile:
-    """The file, if it is Parquet; these columns as dictionaries, if they are texts."""
-    try:
-        return pq.ParquetFile(
-            pa.PythonFile(file.open_raw(), mode="r"), read_dictionary=list(texts) or None, buffer_size=_BUFFER
-        )
-    except (OSError, pa.ArrowException):
-        pass
-    raise InputError(f"{file.label} is not a whole Parquet file")
 
 
 def parquet_reader(

@@ -19,6 +19,7 @@ from querycloak.methods.keys.cell_plan import (
 )
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
+    Counts,
     Priors,
     SelectionPlan,
     check_counts,
@@ -138,9 +139,10 @@ class OneTable(KeysMethod):
         return bool(self.grouping.public) or self.viewed or self.keyed == "none"
 
     def _selector(self, budget: Budget) -> Self:
-        """The part that selects keys (cells.md, claim 1)."""
+        """The part that selects keys (cells.md, claim 1); their counts are not published, so none are drawn."""
         selecting = split_budget(budget)[0]
-        return replace(self, epsilon=selecting.epsilon, delta=selecting.delta, coarse=True)
+        counts: Counts = "noisy" if self.selection == "gaussian" else "none"  # Gaussian selection decides by a count
+        return replace(self, epsilon=selecting.epsilon, delta=selecting.delta, counts=counts, coarse=True)
 
     def _checked_cells(self, given: Given) -> Budget:
         """The budget, if all options go with cells."""

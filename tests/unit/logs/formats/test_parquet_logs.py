@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from querycloak.engines import Engine
 from querycloak.errors import InputError
-from querycloak.logs.formats import parquet_logs as parquet_table
+from querycloak.logs.formats import parquet_batches
 from querycloak.logs.searchlog import SearchLog, read
 from tests.commands import in_process
 from tests.logs import write
@@ -109,7 +110,7 @@ def test_a_user_or_query_that_is_no_number_is_missing_and_nobodys_twin(duckdb_en
 
 
 def test_batches_are_bounded_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_table, "_BATCH_BYTES", 10_000)
+    monkeypatch.setattr(parquet_batches, "_BATCH_BYTES", 10_000)
     texts = ["x" * length for length in range(0, 3_000, 7)]
     users = pa.DictionaryArray.from_arrays(pa.array([0] * len(texts), pa.int32()), pa.array(["u" * 50]))
     path = saved(tmp_path / "log.parquet", user=users, query=texts, time=TIMES[:1] * len(texts))
@@ -122,6 +123,62 @@ def test_batches_are_bounded_by_bytes(tmp_path: Path, monkeypatch: pytest.Monkey
     log.close()
     assert max(sizes) < 30_000
     assert sorted(lengths) == sorted(map(len, texts))
+
+
+def searches_with_results(**columns: Any) -> pa.Table:
+    """Two searches of one user with three results each, with these columns in the place of ours."""
+    ours = {
+        "user": ["u"] * 6,
+        "time": [TIMES[0]] * 3 + [TIMES[1]] * 3,
+        "query": ["a"] * 3 + ["b"] * 3,
+        "rank": pa.array([1, 2, 3] * 2, pa.int32()),
+        "url": ["x.com", "y.com", "z.com"] * 2,
+        "clicked": [True, False, False] * 2,
+        "country": ["de"] * 6,
+    }
+    return pa.table({**ours, **columns})
+
+
+RESULTS: dict[str, tuple[dict[str, Any], int]] = {
+    "all sound": ({}, 2),
+    "no country": ({"country": pa.array([None] * 6, pa.string())}, 2),
+    "two countries": ({"country": ["de", "de", "fr", "de", None, None]}, 4),
+    "a rank that is none": ({"rank": pa.array([1, -2, 3, 1, 2, None], pa.int32())}, 3),
+    "an address that is too long": ({"url": ["x.com", "y" * 70_000, "z.com"] * 2}, 4),
+    "an address that is no text": ({"url": pa.array([b"x.com", b"y.com", b"\xff"] * 2, pa.binary())}, 2),
+    "clicked as texts": ({"clicked": ["yes", "no", "perhaps"] * 2}, 2),
+    "ranks as texts": ({"rank": ["1", "2", "x"] * 2}, 4),
+    "no user": ({"user": ["u"] * 3 + [None] * 3}, 1),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_search_is_written_once_for_its_adjacent_results(tmp_path: Path, name: str) -> None:
+    columns, once = RESULTS[name]
+    path = tmp_path / "log.parquet"
+    pq.write_table(searches_with_results(**columns), path)
+    source = read(path, log_format="parquet", attributes=["country"]).source
+    (block,) = source.blocks(source.parts(None)[0])
+    whole, searches = source.parse(block), source.without_clicks().parse(block)
+    names = ["user", "time", "query", "country"]
+    seen = [tuple(row[each] for each in names) for row in searches.to_pylist() if row["user"] is not None]
+    assert len(seen) == once
+    assert set(seen) == {tuple(row[each] for each in names) for row in whole.to_pylist() if row["code"] == 0}
+    assert Counter(searches["code"].to_pylist()) == Counter(whole["code"].to_pylist())
+
+
+def test_texts_stored_one_by_one_are_read_as_they_are_if_no_dictionary_entry_is_long(tmp_path: Path) -> None:
+    texts = {
+        "coded": ["one text"] * 50_000,
+        "plain": [f"http://{number}.example/" for number in range(50_000)],
+        "a bomb before": ["x" * 5_000] * 10_000 + [f"http://{number}.example/" for number in range(40_000)],
+    }
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.table(texts), path, dictionary_pagesize_limit=10_000)
+    coded = pq.ParquetFile(path, read_dictionary=list(texts))
+    longest = len("http://9999.example/")
+    assert set(parquet_batches._stored_one_by_one(coded, list(texts))) == {"plain"}
+    assert 0 < parquet_batches._stored_one_by_one(coded, list(texts))["plain"] <= longest + 1
 
 
 BOMBS = {
@@ -170,5 +227,5 @@ def test_deep_json_is_bad_input(tmp_path: Path, text: str) -> None:
 
 def test_codes_of_eight_bits_reach_their_last_text() -> None:
     texts = pa.DictionaryArray.from_arrays(pa.array([127, 0, None], pa.int8()), pa.array([f"t{n}" for n in range(128)]))
-    spans = parquet_table._coded_texts(texts)
+    spans = parquet_batches.coded_texts(texts)
     assert [bytes(spans.data[a:b]) for a, b in zip(spans.starts, spans.ends, strict=True)] == [b"t127", b"t0", b""]
