@@ -27,18 +27,19 @@ if TYPE_CHECKING:
     from querycloak.methods.affinity.neighbourhood import Explained
 
 
-def _has_rows(card: dict[str, Any]) -> bool:
-    return any(table["rows"] for table in card["tables"].values())
+def _rows_of_keys(card: dict[str, Any]) -> int:
+    """Number of rows that came out; the table of ranks has as many for every log."""
+    return sum(table["rows"] for name, table in card["tables"].items() if name != "positions")
 
 
 def why_empty(method: Method, log: SearchLog, card: dict[str, Any]) -> list[Sentence]:
     """The likely reason for an empty release, for the owner; nothing if rows came out."""
     from querycloak.logs.preflight import why_nothing_came_out
 
-    if _has_rows(card):
+    if _rows_of_keys(card):
         return []
-    attributes = method.grouping.private if isinstance(method, OneTable) else ()
-    reason, most = why_nothing_came_out(log, attributes)
+    attributes, viewed = (method.grouping.private, method.viewed) if isinstance(method, OneTable) else ((), False)
+    reason, most = why_nothing_came_out(log, attributes, viewed=viewed)
     if most and "min_term_users" in method.parameters():
         return []  # words and groups decide, not the pair that most users share
     epsilon = _epsilon_for(method, most) if most else None
@@ -92,7 +93,7 @@ _FEWER_USERS = {
 
 def _when_few(method: Method, card: dict[str, Any]) -> str:
     """Advice after a release of no or few rows, by the number of rows alone; empty after one of many."""
-    rows = sum(table["rows"] for table in card["tables"].values())
+    rows = _rows_of_keys(card)
     if not rows:
         return _when_empty(method)
     if rows >= _FEW or method.name not in _FEWER_USERS:
@@ -129,7 +130,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         if parameters.get("per_user") != method.parameters().get("per_user"):
             chosen = current_options(type(method), parameters)
             lines += [f"chosen for this log: {_chosen(chosen)}"]
-            lines += textwrap.wrap(_reason(method, chosen), 80) if _has_rows(made["card"]) else []
+            lines += textwrap.wrap(_reason(method, chosen), 80) if _rows_of_keys(made["card"]) else []
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
         verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"

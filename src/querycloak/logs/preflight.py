@@ -187,15 +187,18 @@ def hints(log: SearchLog, users: RowsPerUser, values: Mapping[str, int] = Mappin
     return shapes
 
 
-def why_nothing_came_out(log: SearchLog, attributes: Sequence[str] = ()) -> tuple[Sentence, int]:
+def why_nothing_came_out(
+    log: SearchLog, attributes: Sequence[str] = (), *, viewed: bool = False
+) -> tuple[Sentence, int]:
     """The likely reason for an empty release, and the number of users of the key that most users share (0: unknown).
 
-    attributes: those that are a part of the key.
+    attributes: those that are a part of the key. viewed: users share a pair if they saw it.
     """
-    problem = nothing_to_count(log)
+    problem = None if viewed else nothing_to_count(log)
     if problem is not None:
         return problem, 0
-    rows, names = (log.clicks, ["query", "url"]) if log.clicks_counted else (log.rows, ["query"])
+    pairs = log.views if viewed else log.clicks if log.clicks_counted else None
+    rows, names = (log.rows, ["query"]) if pairs is None else (pairs, ["query", "url"])
     what = "pair of query and url" if log.clicks_counted else "query"
     what = " and ".join([what, *attributes])
     users = rows.group_by([*names, *attributes]).agg(users=rows.user.nunique())

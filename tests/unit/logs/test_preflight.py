@@ -124,6 +124,19 @@ def test_reasons_for_an_empty_release(duckdb_engine: Engine, tmp_path: Path) -> 
     assert (str(reason), most) == ("the query and part that most users share has 2 users, too few here", 2)
 
 
+def test_ranks_that_always_come_out_do_not_hide_that_no_pair_did(tmp_path: Path) -> None:
+    rows = "".join(f"u{number},2024-01-01 00:00:00,same,1,http://a.example/,0\n" for number in range(3))
+    log = write(tmp_path / "log.csv", "user,time,query,rank,url,clicked\n" + rows)
+    done = in_process(
+        *("release", "clicks", log, "--log-format", "csv", "--views", "--epsilon", "1", "--delta", "1e-6"),
+        *("--out", tmp_path / "out"),
+    )
+    assert done.returncode == 0
+    messages = " ".join(done.stderr.split())
+    assert "the pair of query and url that most users share has 3 users, too few here" in messages
+    assert "Nothing passed. More epsilon would help" in done.stdout
+
+
 def test_the_command_line_looks_for_shared_keys_with_their_attributes(tmp_path: Path) -> None:
     rows = "".join(f"u{number},2024-01-01 00:00:00,same,part {number}\n" for number in range(40))
     log = write(tmp_path / "log.csv", "user,time,query,part\n" + rows)
