@@ -1,17 +1,21 @@
-"""Folder of compiled code: beside the package or in the user's cache, as numba does, or below the temporary folder.
+"""Import of numba, and the folder of its compiled code.
 
-In a container, or for a service without a home, neither of the first two can be written, and numba refuses to work.
+The folder is beside the package or in the user's cache, as numba does, or below the temporary folder. In a container,
+or for a service without a home, neither of the first two can be written, and numba refuses to work.
 What is loaded from there is executed, so the folder must be one that nobody else can have written to.
 """
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 VARIABLE = "NUMBA_CACHE_DIR"
 ADVICE = (
     f"compiled code is kept in a temporary folder; set {VARIABLE} to a folder that you can write to keep it for good"
 )
 _chosen: list[str] = []
+_needless: list[str] = []
 
 
 def choose_place() -> None:
@@ -24,6 +28,40 @@ def choose_place() -> None:
     place = _private_place()
     os.environ[VARIABLE] = place
     _chosen.append(place)
+
+
+class _Finder:
+    """Finder of modules that hides some; others are left to the next finder."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """None, or ModuleNotFoundError for a hidden module."""
+        if name in self._names:
+            raise ModuleNotFoundError(name)
+
+
+@contextmanager
+def hidden(*names: str) -> Iterator[None]:
+    """Modules that a library looks for in vain meanwhile, as if they were not installed."""
+    finder = _Finder(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+def hide_from_numba(name: str) -> None:
+    """Hide a module whenever numba is imported; nothing if it is imported already."""
+    _needless.append(name)
+
+
+def import_numba() -> None:
+    """Import numba, and the part of it that looks for SciPy."""
+    with hidden(*_needless):
+        import numba.np.arraymath  # noqa: F401
 
 
 def advice() -> str | None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import NoReturn
 
-from querycloak.compiled_code import advice
+from querycloak.compiled_code import advice, hidden, hide_from_numba
 from querycloak.errors import QuerycloakError
 from querycloak.extras import MEMORY_USED_UP, lacks_memory
 from querycloak.files.locked_folder import clean_up
@@ -70,16 +70,6 @@ _own_process = threading.Event()
 """Set if this process was started to run a command."""
 
 
-class _Hidden:
-    """Finder of modules that hides pandas and SciPy; others are left to the next finder."""
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        """None, or ModuleNotFoundError for a hidden module."""
-        if name in {"pandas", "scipy.linalg"}:
-            raise ModuleNotFoundError(name)
-
-
 def load_without_extras() -> None:
     """Let Arrow look for pandas and numba for linear algebra, once and in vain: commands need neither (0.7 s together).
 
@@ -90,12 +80,9 @@ def load_without_extras() -> None:
         return
     import pyarrow as pa
 
-    sys.meta_path.insert(0, _Hidden)
-    try:
+    with hidden("pandas"):
         pa.array([0])  # looks for pandas
-        import numba.np.arraymath  # noqa: F401 (looks for SciPy)
-    finally:
-        sys.meta_path.remove(_Hidden)
+    hide_from_numba("scipy.linalg")
 
 
 def _other_packages() -> bool:

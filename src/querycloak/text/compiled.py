@@ -1,44 +1,79 @@
-"""Compilation of inner loops: kept on disk, without the interpreter's lock, without reference counts of arrays.
+"""Compilation of inner loops: when first called, kept on disk, without the interpreter's lock or reference counts.
 
 Numba counts references to an array whenever one function hands it to another; where a function is called once for each
-row, counting takes longer than the work. These kernels make no arrays, so nothing needs to be counted (`_nrt=False`).
+row, counting takes longer than the work. Kernels make no arrays, so nothing needs to be counted (`_nrt=False`).
 Measured on a 4 MiB block of UBI documents: 16.7 ms instead of 40.9 ms.
+
+Importing numba takes 0.4 s, as long as all other work on a log of 10,000 rows. So it is imported when the first loop is
+compiled, and loops that a small and plain log needs have a second form, over whole arrays (`text/array_forms.py`).
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from querycloak.compiled_code import import_numba
 
-kernel = njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True)
-"""A loop over many rows, called from Python. It makes no arrays."""
-part = njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True)
-"""A function of kernels, not callable from Python."""
-inlined = njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True, forceinline=True)
-"""The same, inlined where it is called."""
+SMALL = 1 << 20
+"""Bytes up to which array forms take less time than importing numba: at 1 MiB they take 0.2 s together."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def copy_bytes(_: Any, target: Any, place: Any, source: Any, start: Any, size: Any) -> Any:  # noqa: ARG001
-    """Copy some bytes of one array into another, by the C library's memcpy.
+class Loop:
+    """A loop that numba compiles when it is first called, from Python or from another loop."""
 
-    Measured on the texts of a 4 MiB block of an AOL log (1.3 MB in spans of 5 to 40 bytes): 0.9 ms, against 3.2 ms of
-    a plain loop and 2.0 ms of the fastest loop in numba (unsigned indices), of 16.6 ms to parse the block.
-    """
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], array_form: Any = None) -> None:
+        self.function = function
+        self.array_form = array_form
+        self._options = options
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
 
-    def lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        into, place, out_of, start, size = given
-        to, at = (
-            context.make_array(kind)(context, builder, array).data
-            for kind, array in ((signature.args[0], into), (signature.args[2], out_of))
-        )
-        cgutils.raw_memcpy(builder, builder.gep(to, [place]), builder.gep(at, [start]), size, 1)
-        return context.get_dummy_value()
+    @cached_property
+    def compiled(self) -> Any:
+        """The function of numba."""
+        import_numba()
+        from querycloak.text.numba_functions import njit
 
-    if any(each.layout != "C" or each.dtype != types.uint8 for each in (target, source)):
-        return None  # numba then refuses to compile: bytes that do not stand side by side cannot be copied at once
-    number = types.int64
-    return types.void(target, number, source, number, number), lowered
+        return njit(**self._options)(self.function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """Numba asks for it where another loop calls this one."""
+        return self.compiled._numba_type_
+
+    def __call__(self, *given: Any) -> Any:
+        """Result of the loop; of its array form if the first array is small and numba was not needed so far."""
+        if self.array_form is not None and given[0].nbytes <= SMALL and "numba" not in sys.modules:
+            return self.array_form(*given)
+        return self.compiled(*given)
+
+
+_KERNEL = {"cache": True, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+_PART = _KERNEL | {"no_cpython_wrapper": True}
+
+
+def kernel(function: Callable[..., Any]) -> Loop:
+    """A loop over many rows, called from Python. It makes no arrays."""
+    return Loop(function, _KERNEL)
+
+
+def kernel_or(array_form: Callable[..., Any]) -> Callable[[Callable[..., Any]], Loop]:
+    """The same, with another form for small logs, which does the same over whole arrays."""
+    return lambda function: Loop(function, _KERNEL, array_form)
+
+
+def part(function: Callable[..., Any]) -> Loop:
+    """A function of kernels, not callable from Python."""
+    return Loop(function, _PART)
+
+
+def inlined(function: Callable[..., Any]) -> Loop:
+    """The same, inlined where it is called."""
+    return Loop(function, _PART | {"forceinline": True})
+
+
+def copy_bytes(target: Any, place: Any, source: Any, start: Any, size: Any) -> None:
+    """Copy some bytes of one array into another; `numba_functions.py` compiles it to the C library's memcpy."""
+    target[place : place + size] = source[start : start + size]

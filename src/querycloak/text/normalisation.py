@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.text.compiled import kernel
+from querycloak.text import array_forms
+from querycloak.text.compiled import kernel_or
 from querycloak.text.spans import Mask, Spans, string_array
 
 DESCRIPTION = "NFKC, lower case, white space and control characters to single blanks, direction marks dropped"
@@ -61,7 +62,7 @@ _BECOMES[65:91] += 32
 _IS_BLANK = (_BECOMES == 32).astype(np.uint8)
 
 
-@kernel
+@kernel_or(array_forms.normalise_ascii)
 def _normalise_ascii(data, starts, ends, out, offsets, beyond_ascii, becomes, is_blank):  # type: ignore[no-untyped-def]
     position = 0
     for row in range(starts.size):

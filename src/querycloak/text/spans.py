@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.errors import ResourceError
-from querycloak.text.compiled import copy_bytes, kernel
+from querycloak.text import array_forms
+from querycloak.text.compiled import copy_bytes, kernel_or
 
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int32]
@@ -136,7 +137,7 @@ def validity(present: Mask | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(present, bitorder="little"))
 
 
-@kernel
+@kernel_or(array_forms.gather)
 def _gather(data, starts, ends, out):  # type: ignore[no-untyped-def]
     position = 0
     for row in range(starts.size):
@@ -145,7 +146,7 @@ def _gather(data, starts, ends, out):  # type: ignore[no-untyped-def]
         position += length
 
 
-@kernel
+@kernel_or(array_forms.compare)
 def _compare(data, starts, ends, text, same):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         start = np.int64(starts[row])
@@ -156,7 +157,7 @@ def _compare(data, starts, ends, text, same):  # type: ignore[no-untyped-def]
         same[row] = equal
 
 
-@kernel
+@kernel_or(array_forms.notice)
 def _notice(data, starts, ends, table, bits):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         seen = np.uint8(0)
@@ -165,7 +166,7 @@ def _notice(data, starts, ends, table, bits):  # type: ignore[no-untyped-def]
         bits[row] = seen
 
 
-@kernel
+@kernel_or(array_forms.trim)
 def _trim(data, starts, ends):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         first, last = starts[row], ends[row]

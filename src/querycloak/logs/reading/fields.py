@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.logs.reading.places import delimiters
-from querycloak.text.compiled import kernel, part
+from querycloak.text import array_forms
+from querycloak.text.compiled import kernel, kernel_or, part
 from querycloak.text.spans import Mask, Spans
 
 _LINE_FEED = 10
@@ -88,7 +89,7 @@ def without_brackets(texts: Spans) -> Spans:
     return Spans(texts.data, starts, ends)
 
 
-@kernel
+@kernel_or(array_forms.assign_fields)
 def _assign_fields(data, delimiters, line_starts, line_ends, starts, ends, counts):  # type: ignore[no-untyped-def]
     width = starts.shape[0]
     row, field, start, line_start = 0, 0, 0, 0
@@ -172,7 +173,7 @@ def _without_zeros(data, start, end):  # type: ignore[no-untyped-def]
     return at - 1 if start + 1 < at < end and data[at - 1] == 46 else end
 
 
-@kernel
+@kernel_or(array_forms.integers)
 def _integers(data, starts, ends, values, readable):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         end = _without_zeros(data, starts[row], ends[row])

@@ -7,7 +7,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.text.compiled import kernel
+from querycloak.text import array_forms
+from querycloak.text.compiled import kernel, kernel_or
 from querycloak.text.spans import Bytes, Mask, Positions
 
 _WORD = 64
@@ -78,13 +79,13 @@ def _mark_text_ends(data, marks):  # type: ignore[no-untyped-def]
         marks[i] = (data[i] == 34) | (data[i] == 92) | (data[i] < 32)
 
 
-@kernel
+@kernel_or(array_forms.mark_delimiters)
 def _mark_delimiters(data, separator, marks):  # type: ignore[no-untyped-def]
     for i in range(data.size):
         marks[i] = (data[i] == _LINE_FEED) | (data[i] == separator)
 
 
-@kernel
+@kernel_or(array_forms.list_bits)
 def _list_bits(words, places):  # type: ignore[no-untyped-def]
     count = 0
     for number in range(words.size):

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.text.compiled import inlined, kernel, part
+from querycloak.text import array_forms
+from querycloak.text.compiled import inlined, kernel, kernel_or, part
 from querycloak.text.spans import Mask, Spans
 
 Microseconds = NDArray[np.int64]
@@ -323,7 +324,7 @@ def _pair(data, start):  # type: ignore[no-untyped-def]
     return tens * 10 + ones if digits else _NO_PAIR
 
 
-@kernel
+@kernel_or(array_forms.plain_times)
 def _plain_times(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         times[row], readable[row] = _plain(data, np.int64(starts[row]), np.int64(ends[row]))
