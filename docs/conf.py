@@ -27,6 +27,7 @@ include_patterns = [
 ]
 exclude_patterns = [".*", "bench", "build", "demo-out", "dist", "requirements", "scripts", "tests"]
 nitpicky = False
+smartquotes_action = "qe"  # not dashes: `--` begins an option
 
 myst_heading_anchors = 4
 myst_enable_extensions: list[str] = []
@@ -57,6 +58,7 @@ MENDED = {
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
     "<th></th>": "<td></td>",
 }
 START = '<!doctype html><title>querycloak</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
