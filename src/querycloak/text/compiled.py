@@ -17,12 +17,14 @@ from typing import Any
 
 from querycloak.compiled_code import import_numba
 
-SMALL = 1 << 20
-"""Bytes up to which array forms take less time than importing numba: at 1 MiB they take 0.2 s together."""
+SMALL, ENOUGH = 2 << 20, 32 << 20
+"""Bytes of an array, and of all arrays together, for which array forms are used: 5 ms a MiB, against 0.4 s and more."""
 
 
 class Loop:
     """A loop that numba compiles when it is first called, from Python or from another loop."""
+
+    bytes_so_far = 0  # of all arrays given to array forms
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], array_form: Any = None) -> None:
         self.function = function
@@ -44,10 +46,12 @@ class Loop:
         return self.compiled._numba_type_
 
     def __call__(self, *given: Any) -> Any:
-        """Result of the loop; of its array form if the first array is small and numba was not needed so far."""
-        if self.array_form is not None and given[0].nbytes <= SMALL and "numba" not in sys.modules:
-            return self.array_form(*given)
-        return self.compiled(*given)
+        """Result of the loop; of its array form as long as numba was not needed and there is little to do."""
+        size = given[0].nbytes
+        if self.array_form is None or size > SMALL or Loop.bytes_so_far > ENOUGH or "numba" in sys.modules:
+            return self.compiled(*given)
+        Loop.bytes_so_far += size
+        return self.array_form(*given)
 
 
 _KERNEL = {"cache": True, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
