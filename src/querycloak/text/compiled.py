@@ -47,8 +47,10 @@ class Loop:
 
     def __call__(self, *given: Any) -> Any:
         """Result of the loop; of its array form as long as numba was not needed and there is little to do."""
+        if self.array_form is None or "numba" in sys.modules:
+            return self.compiled(*given)
         size = given[0].nbytes
-        if self.array_form is None or size > SMALL or Loop.bytes_so_far > ENOUGH or "numba" in sys.modules:
+        if size > SMALL or Loop.bytes_so_far > ENOUGH:
             return self.compiled(*given)
         Loop.bytes_so_far += size
         return self.array_form(*given)
