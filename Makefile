@@ -22,6 +22,8 @@ unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2
 
 # Everything that is marked slow and that `unit` leaves out: larger logs, long audits, the whole cluster.
+# Beyond those listed it needs Java and 4 GB (tests/engines), `make docs` (tests/docs/test_site.py), and a network for
+# installs of other packages (tests/unit/exports/test_other_packages.py).
 slow: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m slow
 
