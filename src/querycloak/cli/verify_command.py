@@ -33,9 +33,18 @@ def verify(
     as_json: options.Json = False,
 ) -> None:
     """Check a release against its card, digest or signature."""
+    from querycloak.cli.terminal import reading_progress
     from querycloak.methods.evidence import verify as verify_release
 
-    verified = verify_release(release, ledger=ledger, digest=digest, signature=signature, signers=signers)
+    with reading_progress(1, "checking", quiet=as_json) as watching:
+        verified = verify_release(
+            release,
+            ledger=ledger,
+            digest=digest,
+            signature=signature,
+            signers=signers,
+            on_step=None if watching is None else watching.step,
+        )
     if as_json:
         json.dump(verified.to_json(), sys.stdout)
         sys.stdout.write("\n")

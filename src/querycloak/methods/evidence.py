@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,8 +140,12 @@ def verify(
     digest: str | None = None,
     signature: Path | None = None,
     signers: Path | None = None,
+    on_step: Callable[[str, float], None] | None = None,
 ) -> Verified:
-    """Check a release folder against its card and, if given, against a ledger, a digest or a signature."""
+    """Check a release folder against its card and, if given, against a ledger, a digest or a signature.
+
+    on_step: called with a step in words and the share of it that is done; the files of a release may be large.
+    """
     place = path_of("folder", folder, "name the folder of a release")
     for name, file in (("ledger", ledger), ("signature", signature), ("signers", signers)):
         if file is not None:
@@ -151,7 +155,7 @@ def verify(
     card = loading.load_card(place)  # refuses what is no release folder
     digest_here = digest_of(place)
     checks = [
-        ("every file is as the card says", _files(place)),
+        ("every file is as the card says", _files(place, on_step or (lambda _what, _share: None))),
         ("the folder has no file that the card does not list", _unlisted(place, card)),
         ("README.md and warnings say as the card whether a seed was used", _hidden_seed(place, card)),
     ]
@@ -178,10 +182,12 @@ def verify(
     )
 
 
-def _files(place: Path) -> str | None:
+def _files(place: Path, on_step: Callable[[str, float], None]) -> str | None:
     """A problem if a file is not as the card says; every row is read, because digests may be those of damaged files."""
     try:
-        for table in loading.load(place).tables.values():
+        release = loading.load(place, lambda name, share: on_step(f"comparing {name} with the card", share))
+        for kind, table in release.tables.items():
+            on_step(f"reading the rows of {kind}", 0.0)
             for _ in batches_of(table):
                 pass
     except QuerycloakError as error:

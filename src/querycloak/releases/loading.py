@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -28,6 +28,9 @@ from querycloak.releases.text_tables import CSV, TSV
 _TEXTS = {f".{each.ending}": each for each in (TSV, CSV)}
 _ENDINGS = (parquet.ending, TSV.ending, CSV.ending)
 _AGAIN = "get the release again"
+_LONG_TO_READ = 1 << 30
+"""Bytes; below them a file with holes is read in a moment."""
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,15 @@ class StoredTable:
         raise InputError(f"{self.path.name} of the release {problem}; {_AGAIN}")
 
 
-def load(folder: str | os.PathLike[str]) -> Release:
-    """The release in a folder; its tables stay on the disk until somebody reads them."""
+def load(folder: str | os.PathLike[str], on_step: Callable[[str, float], None] = lambda _what, _share: None) -> Release:
+    """The release in a folder; its tables stay on the disk until somebody reads them.
+
+    on_step: called with the file that is being compared with the card, and the share of its bytes that were.
+    """
     place = path_of("folder", folder, "name the folder of a release")
     card = load_card(place)
     entries: Mapping[str, Mapping[str, Any]] = card["tables"]
-    _verify(place, entries, listed_files(card))
+    _verify(place, entries, listed_files(card), on_step)
     return _release(place, card, {kind: _stored(place, kind, entry) for kind, entry in entries.items()})
 
 
@@ -108,7 +114,12 @@ def _reason(error: OSError) -> str:
     return os.strerror(error.errno or 0).lower()
 
 
-def _verify(place: Path, tables: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, str]) -> None:
+def _verify(
+    place: Path,
+    tables: Mapping[str, Mapping[str, Any]],
+    checksums: Mapping[str, str],
+    on_step: Callable[[str, float], None],
+) -> None:
     largest: dict[str, int] = {}
     for kind, entry in tables.items():
         file = entry["file"]
@@ -119,22 +130,41 @@ def _verify(place: Path, tables: Mapping[str, Mapping[str, Any]], checksums: Map
     for name, expected in checksums.items():
         if Path(name).name != name or name in ("..", "."):
             raise _damaged(place)
-        if _checksum(place / name, largest.get(name, LARGEST_CARD)) != expected:
+        if _checksum(place / name, largest.get(name, LARGEST_CARD), on_step) != expected:
             raise InputError(f"{name} of {str(place)!r} is not what the card vouches for: it was changed; {_AGAIN}")
 
 
-def _checksum(path: Path, largest: int) -> str:
-    """SHA-256 of a file; a file with holes may be larger than anybody can read, so that its size is looked at first."""
+def _checksum(path: Path, largest: int, on_step: Callable[[str, float], None]) -> str:
+    """SHA-256 of a file; a file with holes may be larger than anybody can read, so both are looked at first."""
+    problem = "has holes, which no file of a release has"
     try:
         with regular_file(path) as file:
-            if os.fstat(file.fileno()).st_size > largest:
+            size = os.fstat(file.fileno()).st_size
+            if size > largest:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            if size <= _LONG_TO_READ or not _has_holes(file, size):
+                return _digest(file, lambda done: on_step(path.name, done / max(size, done)))
     except FileNotFoundError:
         problem = "is missing"
     except OSError as error:
         problem = f"cannot be read: {_reason(error)}"
     raise InputError(f"{path.name} of {str(path.parent)!r} {problem}; {_AGAIN}")
+
+
+def _has_holes(file: BinaryIO, size: int) -> bool:
+    """True if a part of the file takes no room on the disk: a kilobyte of a received archive may stand for a year."""
+    first = os.lseek(file.fileno(), 0, os.SEEK_HOLE)
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    return first < size
+
+
+def _digest(file: BinaryIO, on_read: Callable[[int], None]) -> str:
+    digest, done = hashlib.sha256(), 0
+    while block := file.read(_BLOCK):
+        digest.update(block)
+        done += len(block)
+        on_read(done)
+    return digest.hexdigest()
 
 
 def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:

@@ -207,6 +207,21 @@ def test_files_are_of_bounded_size(name: str, folder: Path) -> None:
         qc.load(folder)
 
 
+def test_a_card_of_many_rows_does_not_let_a_hole_be_read(folder: Path) -> None:
+    edited(folder, lambda card: card["tables"]["clicks"].update(rows=10**9))
+    os.truncate(folder / "clicks.parquet", 1 << 42)
+    with pytest.raises(InputError, match=r"clicks\.parquet .* has holes, which no file of a release has"):
+        qc.load(folder)
+    assert in_process("verify", folder).returncode == 4
+
+
+def test_progress_is_told_of_every_file_and_table(folder: Path) -> None:
+    steps: list[tuple[str, float]] = []
+    assert qc.verify(folder, on_step=lambda what, share: steps.append((what, share))).ok
+    assert ("comparing clicks.parquet with the card", 1.0) in steps
+    assert steps[-1] == ("reading the rows of clicks", 0.0)
+
+
 def test_rows_that_cannot_be_read_do_not_pass(folder: Path) -> None:
     """The end of the file, with columns and number of rows, is sound."""
     data = bytearray((folder / "clicks.parquet").read_bytes())
