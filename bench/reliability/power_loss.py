@@ -7,6 +7,7 @@ folder; a release must be charged on the disk before its folder gets a name.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -28,11 +29,11 @@ _PATH = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass
 class Disk:
-    """Which files are open, and when each was last written and last synced."""
+    """Which files are open, and when each was written and synced, in order."""
 
     opened: dict[int, str] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)
-    synced: dict[str, int] = field(default_factory=dict)
+    written: dict[str, list[int]] = field(default_factory=dict)
+    synced: dict[str, list[int]] = field(default_factory=dict)
     named: list[tuple[int, str, str]] = field(default_factory=list)
     """When something got a name, what, and which."""
 
@@ -53,9 +54,9 @@ class Disk:
         elif call in ("dup", "dup2", "dup3") and number in self.opened:
             self.opened[result] = self.opened[number]
         elif call in ("write", "pwrite64", "writev") and number in self.opened:
-            self.written[self.opened[number]] = now
+            self.written.setdefault(self.opened[number], []).append(now)
         elif call in ("fsync", "fdatasync") and number in self.opened:
-            self.synced[self.opened[number]] = now
+            self.synced.setdefault(self.opened[number], []).append(now)
         elif call.startswith(("rename", "link")) and len(paths) == 2:
             self._name(now, paths[0], paths[1], moved=call.startswith("rename"))
 
@@ -63,17 +64,20 @@ class Disk:
         self.named.append((now, old, new))
         for record in (self.written, self.synced) if moved else ():
             for path in [each for each in record if each == old or each.startswith(f"{old}/")]:
-                record[new + path[len(old) :]] = record[path]
+                record[new + path[len(old) :]] = list(record[path])
 
     def unsynced(self, now: int, old: str) -> list[str]:
         """What stands under a name and was not on the disk by then."""
-        late = []
-        for path, when in self.written.items():
-            if (path == old or path.startswith(f"{old}/")) and when < now:
-                synced = self.synced.get(path, -1)
-                if not when < synced < now:
-                    late.append(path)
-        return late
+        return [
+            path
+            for path, times in self.written.items()
+            if (path == old or path.startswith(f"{old}/")) and (before := [when for when in times if when < now])
+            if not self.is_synced(path, max(before), now)
+        ]
+
+    def is_synced(self, path: str | Path, after: int, before: float) -> bool:
+        """True if a file or folder was synced between these moments."""
+        return any(after < when < before for when in self.synced.get(str(path), []))
 
 
 def _joined(lines: list[str]) -> list[str]:
@@ -131,19 +135,30 @@ def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> Findi
         found.notes.append("strace is not installed: not tried")
         return found
     kills.prepared(log)
-    for name in names or [name for name in kills.commands(log, folder) if name not in kills.LONG]:
+    soon = [name for name in kills.commands(log, folder) if name not in kills.LONG or name == "signoff"]
+    for name in names or soon:
         place = kills.fresh(folder / name.replace(" ", "-"), log)
         disk = replayed(kills.commands(log, place)[name], place)
         finals = [(now, old, new) for now, old, new in disk.named if _is_final(Path(new), place)]
         for now, old, new in finals:
             late = [os.path.relpath(path, place) for path in disk.unsynced(now, old)]
             found.expect(not late, f"{name}: {os.path.basename(new)} has its name before {late} are synced")
-            after = [when for path, when in disk.synced.items() if path == str(Path(new).parent) and when > now]
-            found.expect(bool(after), f"{name}: its folder is not synced after the name is given")
-        if name.startswith("release") and finals:
-            charged = [when for path, when in disk.synced.items() if path == str(place / "ledger")]
-            paid = Ledger(place / "ledger").show(kills.payer(name))[0].charges
-            found.expect(bool(charged) and len(paid) == 1, f"{name}: not charged on the disk")
-        found.expect(bool(finals) or name == "ledger set", f"{name}: nothing was given a name")
+            after = disk.is_synced(Path(new).parent, now, math.inf)
+            found.expect(after, f"{name}: its folder is not synced after the name is given")
+        _look_at_the_ledger(found, name, place, disk)
+        found.expect(bool(finals) or name in ("ledger set", "ledger plan"), f"{name}: nothing was given a name")
         found.runs += 1
     return found
+
+
+def _look_at_the_ledger(found: Finding, name: str, place: Path, disk: Disk) -> None:
+    """A release is charged on the disk before it has its name; what changes a ledger is on the disk at the end."""
+    ledger = place / "ledger"
+    if name.startswith("release") or name == "signoff":
+        release = place / "out" / "public" / "release" if name == "signoff" else place / "out"
+        published = [now for now, _, new in disk.named if Path(new) == release]
+        paid = Ledger(ledger).show(kills.payer(name))[0].charges
+        charged = bool(published) and disk.is_synced(ledger, -1, min(published)) and len(paid) == 1
+        found.expect(charged, f"{name}: not charged on the disk before it has its name")
+    elif name in ("ledger set", "ledger plan"):
+        found.expect(not disk.unsynced(sys.maxsize, str(ledger)), f"{name}: the ledger is not synced")

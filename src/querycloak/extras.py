@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from querycloak.errors import ResourceError
+from querycloak.memory_limits import ADDRESSES_OF_PICTURES, has_fewer_addresses, require_addresses
 
 COMPARE, STUDIO = "compare", "studio"
 MEMORY_USED_UP = "memory or address space (ulimit -v) is used up: use fewer threads, or try where more is free"
@@ -22,8 +23,11 @@ PICTURES = ("altair", "vl_convert")
 
 
 def require(extra: str, what: str, packages: tuple[str, ...] = ()) -> None:
-    """Refuse what needs an extra, or some packages of it, that are not installed."""
-    missing = [package for package in packages or PACKAGES[extra] if find_spec(package) is None]
+    """Refuse what needs an extra, or some packages of it, that are not installed or do not fit into memory."""
+    needed = packages or PACKAGES[extra]
+    if set(PICTURES) <= set(needed):
+        require_addresses(ADDRESSES_OF_PICTURES, what)
+    missing = [package for package in needed if find_spec(package) is None]
     if missing:
         raise ResourceError(
             f"{what} needs {' and '.join(missing)}, not installed here: pip install 'querycloak[{extra}]'"
@@ -49,7 +53,11 @@ def lacks_memory(error: BaseException) -> bool:
         return error.errno == errno.ENOMEM
     text = str(error).lower() if isinstance(error, ImportError | OSError) else ""
     unmapped = "cannot allocate memory" in text or "failed to map segment" in text
-    return unmapped or isinstance(error, MemoryError)
+    if isinstance(error, SystemError):  # a module that could not set itself up, and did not say why
+        return has_fewer_addresses()
+    # Libraries raise an error of their own for a part of theirs that could not be mapped.
+    cause = error.__cause__ or error.__context__
+    return unmapped or isinstance(error, MemoryError) or (cause is not None and lacks_memory(cause))
 
 
 RECORDED = ("querycloak", "opendp", "duckdb", "pyarrow")

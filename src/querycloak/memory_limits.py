@@ -17,6 +17,8 @@ _CONTROLLERS = (("memory.max", ""), ("memory.limit_in_bytes", "memory"))
 
 LEAST_ADDRESSES = 2 * 10**9
 """Bytes that an engine and its libraries map, with one thread; most of them are never used."""
+ADDRESSES_OF_PICTURES = 80 * 10**9
+"""Bytes that the library that draws pictures reserves, 69 * 10^9 as measured; nearly all of them are never used."""
 USUAL = 3 * 10**9
 """Bytes of an engine without limits, as `--memory` has it if it is not given."""
 
@@ -38,14 +40,20 @@ def engine_memory(usual: int = USUAL, root: Path = Path("/")) -> tuple[int, str 
     return amount, f"{amount / 1e6:,.0f} MB of memory for the engine, {share:.0%} of {name} ({limit / 1e6:,.0f} MB)"
 
 
-def require_addresses() -> None:
+def require_addresses(least: int = LEAST_ADDRESSES, what: str = "reading a log") -> None:
     """Refuse a limit of address space that libraries do not fit into: they would end the process, without a word."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESSES:
+    if has_fewer_addresses(least):
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         raise ResourceError(
-            f"the limit of address space (ulimit -v) is {limit / 1e6:,.0f} MB, and reading a log needs at least "
-            f"{LEAST_ADDRESSES / 1e6:,.0f} MB: raise it"
+            f"the limit of address space (ulimit -v) is {limit / 1e6:,.0f} MB, and {what} needs at least "
+            f"{least / 1e6:,.0f} MB: raise it"
         )
+
+
+def has_fewer_addresses(least: int = LEAST_ADDRESSES) -> bool:
+    """True if address space is limited to less than this."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return limit != resource.RLIM_INFINITY and limit < least
 
 
 def container_limit(root: Path = Path("/")) -> int | None:

@@ -22,10 +22,9 @@ SOURCE = Path(querycloak.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
-    "compiled_code", "lazy_names", "sentence", "shown_in_notebooks", "errors", "extras", "interruption",
-    "memory_limits",
-    "files", "privacy", "engines", "text", "language", "logs", "synthetic", "releases", "methods", "papers",
-    "evaluation", "exports", "audits", "contract", "extend", "comparison", "reproduction", "pages",
+    "compiled_code", "lazy_names", "sentence", "shown_in_notebooks", "errors", "memory_limits", "extras",
+    "interruption", "files", "privacy", "engines", "text", "language", "logs", "synthetic", "releases", "methods",
+    "papers", "evaluation", "exports", "audits", "contract", "extend", "comparison", "reproduction", "pages",
     "signing", "studio", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")

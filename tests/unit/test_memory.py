@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from querycloak.errors import ResourceError
+from querycloak.extras import MEMORY_USED_UP
 from querycloak.memory_limits import USUAL, container_limit, engine_memory
+from querycloak.pages import charts
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +60,39 @@ def test_an_engine_gets_a_share_of_a_limit_and_says_so(tmp_path: Path, monkeypat
     assert "25% of the limit of address space (ulimit -v) (1,000 MB)" in str(sentence)
 
 
+def limited(kilobytes: int, *words: object) -> tuple[int, str]:
+    """Exit code and message of a command with this limit of address space."""
+    script = f"ulimit -v {kilobytes}; exec {sys.executable} -m querycloak {' '.join(map(str, words))}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("kilobytes", [300_000, 500_000])
+def test_libraries_that_do_not_fit_are_no_bug_of_ours(tmp_path: Path, kilobytes: int) -> None:
+    release = Path(__file__).parents[1] / "fixtures" / "releases" / "sessions"
+    code, message = limited(kilobytes, "report", release, "--out", tmp_path / "page")
+    assert (code, message.partition(":")[2]) == (2, f" {MEMORY_USED_UP}\n")
+
+
+def test_pictures_that_do_not_fit_are_refused_before_any_work(tmp_path: Path) -> None:
+    """The library that draws them reserves 69 GB of addresses, and aborts if it cannot."""
+    code, message = limited(4_000_000, "ledger", "show", "--ledger", tmp_path / "l", "--picture", tmp_path / "p.html")
+    assert (code, message) == (
+        2,
+        "querycloak: the limit of address space (ulimit -v) is 4,096 MB, and a picture of budgets needs at least "
+        "80,000 MB: raise it\n",
+    )
+
+
+def test_a_page_with_pictures_says_that_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (4 * 10**9, 4 * 10**9))
+    with pytest.raises(ResourceError, match="a page with pictures needs at least 80,000 MB"):
+        charts._svg({})
+
+
 def test_too_little_address_space_is_a_clear_line(tmp_path: Path) -> None:
     """Libraries that do not fit would end the process from within."""
-    script = f"ulimit -v 700000; exec {sys.executable} -m querycloak inspect {tmp_path}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
+    assert limited(700_000, "inspect", tmp_path) == (
         2,
         "querycloak: the limit of address space (ulimit -v) is 717 MB, and reading a log needs at least 2,000 MB: "
         "raise it\n",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from querycloak.memory_limits import ADDRESSES_OF_PICTURES, require_addresses
 from querycloak.pages import palette
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def inline(chart: Any, identity: str, picture: Picture, form: str = "") -> Marku
 
 
 def _svg(specification: dict[str, Any]) -> str:
+    require_addresses(ADDRESSES_OF_PICTURES, "a page with pictures")
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))

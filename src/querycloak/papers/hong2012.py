@@ -109,7 +109,7 @@ class PaperOptimal(Optimal):
 
     def count(self, log: SearchLog) -> SolvedPairs:
         """Solve for the output counts."""
-        require(COMPARE, "optimal as published")
+        require(COMPARE, "optimal as published", ("ortools",))
         from querycloak.methods.optimal.holdings import of_log
 
         holdings = of_log(log)
