@@ -43,6 +43,8 @@ METHODS = {
 LONG = ("compare", "demo", "reproduce", "signoff")
 EVERY = 50
 """Commands that take long are killed once in as many runs as this."""
+_LASTING: dict[str, float] = {}
+"""Seconds that each command takes if nobody stops it, as measured by this process."""
 
 
 def prepared(log: Path) -> Path:
@@ -162,21 +164,22 @@ def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1, names: li
     prepared(log)
     named = names is not None
     names = names or [name for name in commands(log, folder) if name not in LONG]
-    lasting: dict[str, float] = {}
+    killed = set()
     for number in range(times):
         seldom, often = divmod(number, EVERY)
         name = LONG[(seed + seldom) % len(LONG)] if often == EVERY - 1 and not named else names[number % len(names)]
-        if name not in lasting:
-            lasting[name] = _lasting(name, log, folder / "measure")
+        if name not in _LASTING:
+            _LASTING[name] = _lasting(name, log, folder / "measure")
+        killed.add(name)
         place = fresh(folder / "place", log)
         settings = {"QUERYCLOAK_TMP": str(place / "tmp")}
         child = forked.start(commands(log, place)[name], place / "said", settings)
-        code = forked.ended_within(child, chance.uniform(0, 1.1 * lasting[name]))
+        code = forked.ended_within(child, chance.uniform(0, 1.1 * _LASTING[name]))
         if code is None:
             os.kill(child, chance.choice(SIGNALS))
             code = forked.ended(child)
         _check(found, f"{name}, run {number}", name, place, code)
-    found.notes.append(f"killed were {', '.join(sorted(lasting))}")
+    found.notes.append(f"killed were {', '.join(sorted(killed))}")
     return found
 
 

@@ -18,7 +18,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
-    from querycloak.logs.searchlog import PreparedLog, SearchLog
+    from querycloak.logs.searchlog import OnStep, PreparedLog, SearchLog
     from querycloak.methods.method import Method
     from querycloak.privacy.ledger.ledger import Ledger
 
@@ -175,7 +175,7 @@ class Reading(OptionGroup):
         together = dict.fromkeys((*_listed(self.attributes), *names))
         return replace(self, attributes=",".join(together) or None)
 
-    def prepared(self, logs: list[str], *, all_columns: bool = False) -> PreparedLog:
+    def prepared(self, logs: list[str], *, all_columns: bool = False, on_step: OnStep | None = None) -> PreparedLog:
         """The log before any engine is started."""
         from querycloak.logs.formats.columns import parse_mapping
         from querycloak.logs.searchlog import prepare
@@ -193,6 +193,7 @@ class Reading(OptionGroup):
             follow_links=self.follow_links,
             show_names=self.show_names,
             all_columns=all_columns,
+            on_step=on_step,
         )
 
     @contextlib.contextmanager
@@ -200,7 +201,7 @@ class Reading(OptionGroup):
         self, logs: list[str], *, quiet: bool, out: Path | None = None, all_columns: bool = False
     ) -> Iterator[SearchLog]:
         """The log, with a progress bar while it is read; `out` is the place that will be written."""
-        from querycloak.cli.terminal import reading_progress
+        from querycloak.cli.terminal import files_progress, reading_progress
         from querycloak.memory_limits import engine_memory, require_addresses
 
         require_addresses()
@@ -209,7 +210,8 @@ class Reading(OptionGroup):
 
         load_without_extras()
         check_apart(out, logs)
-        prepared = self.prepared(logs, all_columns=all_columns)
+        with files_progress(quiet=quiet) as on_step:
+            prepared = self.prepared(logs, all_columns=all_columns, on_step=on_step)
         if self.memory is None and not quiet and (fewer := engine_memory()[1]) is not None:
             sys.stderr.write(f"querycloak: {fewer}; --memory names another amount\n")
         with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:

@@ -60,6 +60,26 @@ def reading_progress(total_bytes: int, what: str, *, quiet: bool) -> Iterator[Wa
 
 
 @contextlib.contextmanager
+def files_progress(*, quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
+    """A line as soon as a log has many files, and a bar on a terminal; nothing for other logs."""
+    if quiet:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        bars: list[Watching | None] = []
+
+        def tell(doing: str, share: float) -> None:
+            if not bars:
+                line = f"querycloak: {doing}: each takes about two milliseconds; fewer and larger files are read sooner"
+                sys.stderr.write(f"{line}\n")
+                bars.append(stack.enter_context(reading_progress(1, doing, quiet=False)))
+            if bars[0] is not None:
+                bars[0].step(doing, share)
+
+        yield tell
+
+
+@contextlib.contextmanager
 def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
     """A bar over steps of different lengths, with the time left; on a terminal only.
 

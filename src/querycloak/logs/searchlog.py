@@ -101,20 +101,23 @@ def prepare(
     follow_links: bool = False,
     show_names: bool = False,
     all_columns: bool = False,
+    on_step: OnStep | None = None,
 ) -> PreparedLog:
     """A log whose files and format are known, before any engine is started.
 
     all_columns: if no attributes are named, all columns of a table that can be attributes are.
+    on_step: told of folders with so many files that opening them takes long.
     """
+    on_step = on_step or (lambda _what, _share: None)
     paths = _paths(logs)
     choices = Choices() if choices is None else choices
     of_kind("choices", choices, Choices, "querycloak.Choices(...)", "leave it out for the default ones")
     named = log_format is not None or columns is not None
-    stored = find_files(paths, FileOptions(compression, follow_links, show_names, format_named=named))
+    stored = find_files(paths, FileOptions(compression, follow_links, show_names, format_named=named), on_step)
     files = stored.files
     if log_format in (None, "table", "ubi") and encoding is None:
         files = [as_lines(file, named=named) for file in files]
-    recognised, reader = choose_reader(files, log_format, columns, encoding, time_format, choices.attributes)
+    recognised, reader = choose_reader(files, log_format, columns, encoding, time_format, choices.attributes, on_step)
     if all_columns and not choices.attributes and reader.other_columns:
         choices = replace(choices, attributes=reader.other_columns)
         recognised, reader = choose_reader(files, log_format, columns, encoding, time_format, choices.attributes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -38,7 +38,7 @@ from querycloak.logs.formats.ubi import UbiReader
 from querycloak.logs.formats.ubi_documents import is_ubi
 from querycloak.logs.reading.blocks import Part
 from querycloak.logs.reading.encodings import checked_encoding
-from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.files import LogFile, OnStep, tell_of_many
 from querycloak.logs.reading.time_formats import forms_of_times, time_parser
 from querycloak.logs.reading.times import TimeParser
 from querycloak.privacy.parameters import one_of
@@ -54,6 +54,8 @@ ACCEPTED = Sentence(
 )
 _KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 _LINES_LOOKED_AT = 200
+_HEADS_KEPT = 1_000
+"""Files whose beginnings are kept while a format is chosen; of others only the first line is."""
 _PARQUET = b"PAR1"
 _NO_TEXT = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\v\x1b")
 _NO_TEXT_SHARE = 0.02
@@ -119,13 +121,13 @@ def choose_reader(
     encoding: str | None = None,
     time_format: str | None = None,
     attributes: Sequence[str] = (),
+    on_step: OnStep = lambda _what, _share: None,
 ) -> tuple[Recognised, Reader]:
     """The log's format and a reader for it; all files must agree."""
     times = time_parser(time_format)
     log_format, columns = _checked_options(log_format, columns, attributes)
     by_name = _kind_by_name(files) if log_format == "table" else None
-    heads = [_head(file, encoding, by_name or log_format) for file in files]
-    guesses = [(log_format, None) if log_format else _sniff(head, _kind_by_name(files)) for head in heads]
+    heads, guesses = _beginnings(files, encoding, log_format, by_name, on_step)
     names = [name for name, _ in guesses]
     if len(set(names)) > 1:
         others = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
@@ -161,6 +163,20 @@ def choose_reader(
             )
         )
     return recognised, declared_reader(form, heads, form.encoding if encoding is None else used)
+
+
+def _beginnings(
+    files: list[LogFile], encoding: str | None, log_format: str | None, by_name: str | None, on_step: OnStep
+) -> tuple[list[Head], list[tuple[str, Sentence | None]]]:
+    """The beginning of each file, and the format that it fits; whole beginnings of all files may not fit memory."""
+    heads, guesses = [], []
+    name_for_message = _kind_by_name(files)
+    for number, file in enumerate(files):
+        head = _head(file, encoding, by_name or log_format)
+        guesses.append((log_format, None) if log_format else _sniff(head, name_for_message))
+        heads.append(head if number < _HEADS_KEPT else replace(head, data=b"", lines=head.lines[:1]))
+        tell_of_many(on_step, "recognising", number, len(files))
+    return heads, guesses
 
 
 def _checked_options(

@@ -26,6 +26,9 @@ from querycloak.sentence import Action, Sentence
 LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".parquet", ".sample", ".dat")
 TRUTH_ENDING = ".truth"
 """The folder with the truth about a synthetic log: never a log itself."""
+MANY_FILES = 10_000
+"""Files from which on opening them all takes seconds, and is told of."""
+OnStep = Callable[[str, float], None]
 _PATIENCE = 60.0
 """Seconds for the answer of a server."""
 Result = TypeVar("Result")
@@ -146,8 +149,21 @@ class LogFiles:
     skipped: int = 0
 
 
-def find_files(logs: Sequence[str | os.PathLike[str]], options: FileOptions = FileOptions()) -> LogFiles:
-    """The log files that paths, folders and addresses stand for, in order of name within a folder."""
+def tell_of_many(on_step: OnStep, doing: str, number: int, files: int) -> None:
+    """Tell of one in a thousand files, if they are many."""
+    if files >= MANY_FILES and number % 1_000 == 0:
+        on_step(f"{doing} {files:,} files", number / files)
+
+
+def find_files(
+    logs: Sequence[str | os.PathLike[str]],
+    options: FileOptions = FileOptions(),
+    on_step: OnStep = lambda _what, _share: None,
+) -> LogFiles:
+    """The log files that paths, folders and addresses stand for, in order of name within a folder.
+
+    on_step: told of folders with many files.
+    """
     if not logs:
         raise InputError("no log was given: name a file, a folder or an address")
     given = [os.fspath(log) for log in logs]
@@ -166,7 +182,7 @@ def find_files(logs: Sequence[str | os.PathLike[str]], options: FileOptions = Fi
         elif "://" in log:
             files.append(_identify(_remote_file(label, log), options))
         elif os.path.isdir(log):
-            folder = _files_of_folder(label, Path(log), options)
+            folder = _files_of_folder(label, Path(log), options, on_step)
             files.extend(folder.files)
             links, skipped = links + folder.links, skipped + folder.skipped
         else:
@@ -174,7 +190,7 @@ def find_files(logs: Sequence[str | os.PathLike[str]], options: FileOptions = Fi
     return LogFiles(files, links, skipped)
 
 
-def _files_of_folder(label: str, folder: Path, options: FileOptions) -> LogFiles:
+def _files_of_folder(label: str, folder: Path, options: FileOptions, on_step: OnStep) -> LogFiles:
     closed: list[OSError] = []
     paths, links, skipped = [], 0, 0
     for path in _walk(folder, closed, options):
@@ -194,7 +210,11 @@ def _files_of_folder(label: str, folder: Path, options: FileOptions) -> LogFiles
         shown = f" ({path.relative_to(folder)})" if options.show_names else ""
         files.append(local_file(f"{label}, file {number} of {len(paths)} by name{shown}", str(path)))
     filled = [file for file in files if file.size] or files[:1]
-    return LogFiles([_identify(file, options) for file in filled], links, skipped + len(files) - len(filled))
+    identified = []
+    for number, file in enumerate(filled):
+        tell_of_many(on_step, "opening", number, len(filled))
+        identified.append(_identify(file, options))
+    return LogFiles(identified, links, skipped + len(files) - len(filled))
 
 
 def _walk(folder: Path, closed: list[OSError], options: FileOptions) -> Iterator[Path]:

@@ -11,13 +11,20 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import InputError
+from querycloak.logs.formats import detection
+from querycloak.logs.formats.delimited import declared_reader
+from querycloak.logs.formats.signs import Head
+from querycloak.logs.reading import files
 from querycloak.logs.reading.files import ByteStream, FileOptions, LogFile, find_files
+from querycloak.logs.searchlog import prepare
+from tests.commands import in_process
 
 NOBODY = 65534
 NAME = "u4417-anna"
@@ -347,3 +354,46 @@ def test_names_are_shown_if_the_owner_asks(tmp_path: Path) -> None:
     labels = [file.label for file in find_files([tmp_path], FileOptions(show_names=True)).files]
     assert labels[1] == f"LOG ({tmp_path}), file 2 of 2 by name ({NAME}.tsv)"
     assert NAME not in find_files([tmp_path]).files[1].label
+
+
+@pytest.fixture
+def three_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with as many files as would be many, if they were ten thousand."""
+    monkeypatch.setattr(files, "MANY_FILES", 3)
+    for number in range(3):
+        row = f"u{number}\twater polo\t2006-03-01 12:00:00\t1\thttp://a.example/\n"
+        (tmp_path / f"{number}.tsv").write_text(row * 9)
+    return tmp_path
+
+
+def test_many_files_are_told_of_before_they_are_opened(three_files: Path) -> None:
+    steps: list[tuple[str, float]] = []
+    prepare(three_files, on_step=lambda what, share: steps.append((what, share)))
+    assert steps == [("opening 3 files", 0.0), ("recognising 3 files", 0.0)]
+    told = in_process("inspect", three_files, "--threads", "1").stderr
+    assert "querycloak: opening 3 files: each takes about two milliseconds" in told
+    assert "opening" not in in_process("inspect", three_files, "--threads", "1", "--quiet").stderr
+
+
+def test_beginnings_of_many_files_are_neither_kept_nor_compared_with_all_others(
+    three_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name = detection._kind_by_name
+    asked: list[int] = []
+    kept: list[Head] = []
+
+    def counted(given: list[LogFile]) -> str | None:
+        asked.append(len(given))
+        return by_name(given)
+
+    def watched(form: Any, heads: list[Head], encoding: str) -> Any:
+        kept.extend(heads)
+        return declared_reader(form, heads, encoding)
+
+    monkeypatch.setattr(detection, "_HEADS_KEPT", 1)
+    monkeypatch.setattr(detection, "_kind_by_name", counted)
+    monkeypatch.setattr(detection, "declared_reader", watched)
+    assert prepare(three_files).recognised.name == "aol"
+    assert asked == [3]
+    assert [len(head.lines) for head in kept] == [9, 1, 1]
+    assert [bool(head.data) for head in kept] == [True, False, False]
