@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
+import io
 import os
 import shutil
 import signal
@@ -29,6 +32,32 @@ def test_an_address_at_which_nobody_answers_is_given_up(monkeypatch: pytest.Monk
     with pytest.raises(InputError, match=r"LOG: nobody answers at the address given, for 0.2 seconds"):
         read("gs://bucket/log.tsv")
     assert time.monotonic() - begun < 20
+
+
+class Failing(io.BytesIO):
+    """A file on a disk, or on a server, that fails amid the file."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell():
+            raise OSError(errno.EIO, "chlamydia")
+        return super().read(min(size or 0, 100))
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [("", "LOG can no longer be read: input/output error"), ("file://", "can no longer be read: its server no longer")],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_source_that_fails_amid_a_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, message: str, packed: bool
+) -> None:
+    log = write(tmp_path / "log.tsv", aol(ROWS * 10))
+    if packed:
+        log = write(tmp_path / "log.tsv.gz", gzip.compress(log.read_bytes()))
+    with read(f"{address}{log}") as opened:
+        monkeypatch.setattr(files.LogFile, "open_raw", lambda _: Failing(log.read_bytes()))
+        with pytest.raises(InputError, match=message):
+            opened.accounting()
 
 
 def test_work_that_looks_for_no_signals_is_interrupted() -> None:

@@ -88,7 +88,7 @@ class LogFile:
 
     def open(self) -> ByteStream:
         """The file's bytes, decompressed."""
-        raw = self.open_raw()
+        raw = _Answering(self, self.open_raw())
         if self.compression is None:
             return raw
         return Decompressed(self.label, self.compression, raw)
@@ -123,6 +123,36 @@ class LogFile:
             return stream.read(size)
         finally:
             stream.close()
+
+
+class _Answering:
+    """A file's bytes; a disk or a server that fails amid the file is told of without its own words."""
+
+    def __init__(self, file: LogFile, raw: ByteStream) -> None:
+        self._file, self._raw, self.closed = file, raw, False  # Arrow asks whether it is closed
+
+    def read(self, size: int) -> bytes:
+        """At most this many bytes; an InputError if they cannot be read."""
+        try:
+            if self._file.remote:
+                return _answered(self._file.label, lambda: self._raw.read(size))
+            return self._raw.read(size)
+        except OSError as error:
+            reason = "its server no longer answers" if self._file.remote else _reason(error)
+        raise InputError(f"{self._file.label} can no longer be read: {reason}")
+
+    def tell(self) -> int:
+        """Number of bytes read."""
+        return self._raw.tell()
+
+    def seek(self, place: int, /) -> object:
+        """Go to a place."""
+        return self._raw.seek(place)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.closed = True
+        self._raw.close()
 
 
 @dataclass(frozen=True)
