@@ -23,7 +23,7 @@ SIGNOFF = """population = "people"
 population_size = 40
 unit = "account"
 method = "clicks"
-test = 0.3
+test = 0.6
 
 [about]
 owner = "Example Library"
@@ -89,7 +89,7 @@ def commands(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     for method in ("k-anonymity", "generalize"):
         yield released(method, method, *FEW)
     yield released("tsv", "k-anonymity", *FEW, "--format", "tsv")
-    yield ("release", "clicks", str(log), *BUDGET, *out("refused"))
+    yield ("release", "clicks", str(log), *BUDGET, *out("recognised"))
     yield released("affinity", "affinity", *FEW, "--concept-users", "3")
     yield released("eu-records", "eu-records", "--preset", "ddg-2026", "--min-term-users", "3")
     yield released("uncounted", "clicks", *BUDGET, "--counts", "none")
@@ -107,7 +107,7 @@ def commands(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     for kind in ("csv", "qrels", "ir-datasets", "quepid", "workbench", "clax"):
         yield ("export", str(place / "clicks"), "--as", kind, *out(f"export-{kind}"))
         yield ("export", str(place / "views"), "--as", kind, *out(f"export-views-{kind}"))
-    yield ("diff", str(place / "clicks"), str(place / "uncounted"), "--picture", str(place / "diff.html"))
+    yield ("diff", str(place / "clicks"), str(place / "recognised"), "--picture", str(place / "diff.html"))
     yield from _with_ledger(log, place)
     yield from _judged(log, place)
 
@@ -144,9 +144,10 @@ def _with_ledger(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
 def _judged(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     """Commands that measure or attack a release."""
     few = str(place / "k-anonymity")
-    yield ("evaluate", str(log), str(log), few, *READ, "--task", "counts", "--out", str(place / "private-use.json"))
-    yield ("evaluate", str(log), str(log), str(place / "phrases"), *READ, "--task", "completion")
-    yield ("audit", "release", str(log), few, "--control", str(log), *READ, "--attack", "secrets")
+    train, test = (str(place / "private-split" / f"{side}.parquet") for side in ("train", "test"))
+    yield ("evaluate", train, test, few, "--task", "counts", "--out", str(place / "private-use.json"))
+    yield ("evaluate", train, test, str(place / "phrases"), "--task", "completion")
+    yield ("audit", "release", train, few, "--control", test, "--attack", "leaks")
     yield ("report", few, "--evaluation", str(place / "private-use.json"), "--out", str(place / "page"))
     (place / "plan.toml").write_text(PLAN)
     yield ("compare", str(log), "--releases", str(place / "plan.toml"), *READ, "--out", str(place / "private-compared"))

@@ -50,7 +50,8 @@ class Optimal(Method):
 
     name = "optimal"
     summary = "Made-up users in the log's own schema."
-    drawn_with = ("querycloak.methods.optimal.made_up_users",)
+    # The second is what numba loads when it compiles for the first time.
+    drawn_with = ("querycloak.methods.optimal.made_up_users", "numba.core.runtime.context")
 
     epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
     delta: float | None = option(
