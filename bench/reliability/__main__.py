@@ -37,7 +37,7 @@ Measured with {command} on {machine}, in {minutes:.0f} minutes.
 {untested}"""
 UNTESTED = """## What is not tested
 - Servers for S3 other than moto's on loopback, which was read once by hand: plain and gzip logs gave the same profile
-  as files; a server that froze or died amid the log ended the command with one line.
+  as files; a server that froze amid the log ended the command with one line.
 - Ledgers on network file systems: do not put one there, its locks may not work.
 - A million small files as one log. 10,000 were opened and recognised in 1.6 seconds of a processor and 11 MB.
 - The studio under signals: it writes by the functions of `release` and `signoff`, which are killed.
