@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 from math import sqrt
@@ -333,6 +334,57 @@ def test_epsilon_is_the_sum_over_tables() -> None:
     both = QueryPool(epsilon=6, delta=1e-6, off_pool=True, clicks="threshold").proven()
     assert (both.kind, both.epsilon) == ("approximate-dp", 6.0)
     assert 1e-7 < (both.delta or 0) <= 1e-6
+
+
+# The coin of keys outside public lists
+
+
+def coin_delta(method: QueryPool, tie_of: Mapping[str, float]) -> Decimal:
+    """query_pool.md, *A coin at K*, to 60 digits: the chance that a key of one user alone comes out, over tables."""
+    total = Decimal(0)
+    with localcontext() as context:
+        context.prec = 60
+        for name, tie in tie_of.items():
+            ratio = (-1 / Decimal(method.noises[name].size)).exp()
+            above, equal_too = (
+                ratio**least / (1 + ratio) for least in (method.thresholds[name], method.thresholds[name] - 1)
+            )
+            alone = (1 - Decimal(str(tie))) * above + Decimal(str(tie)) * equal_too
+            total += 1 - (1 - alone) ** method.bounds[name]
+    return total
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "used"), [(1, 1e-6, 0.999), (3, math.exp(-10), 0.96), (8, 2.25e-7, 0.999), (12, 1e-3, 0.58)]
+)
+def test_the_coin_uses_what_thresholds_of_whole_numbers_leave_of_delta(
+    epsilon: float, delta: float, used: float
+) -> None:
+    method = QueryPool(epsilon=epsilon, delta=delta, off_pool=True, selection="laplace")
+    ties = method.tie_probabilities
+    assert all(0 < tie < 1 for tie in ties.values())
+    exact, proven = coin_delta(method, ties), Decimal(method.proven().numbers[1])
+    assert exact <= proven <= Decimal(delta)
+    assert used * delta <= proven <= exact * (1 + Decimal("1e-9"))
+    assert coin_delta(method, dict.fromkeys(ties, 0.0)) < Decimal("0.95") * Decimal(delta)  # without a coin
+    if max(ties.values()) < 0.999:  # a broken copy, whose coins are one digit too large, needs more than there is
+        assert coin_delta(method, {name: tie + 0.001 for name, tie in ties.items()}) > Decimal(delta)
+    recorded = {name: value for name, value in method.parameters().items() if name.endswith("_coin")}
+    assert recorded == {f"{name}_coin": tie for name, tie in ties.items()}
+    assert not QueryPool(noise=2.0, threshold=30, off_pool=True).tie_probabilities
+
+
+def test_a_key_at_the_threshold_comes_out_as_often_as_its_coin_says(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Users with a query of their own: as many come out as delta says; the coin gives more than half of them."""
+    pool = listed(tmp_path / "pool", ["public"])
+    options: dict[str, Any] = {"pool": pool, "off_pool": True, "clicks": "none", "selection": "laplace"}
+    method = QueryPool(epsilon=4, delta=0.015, queries_per_user=1, **options)
+    rows = [(f"u{user}", "00:00:00", f"query {user}", "", "") for user in range(20_000)]
+    log = opened(duckdb_engine, tmp_path / "log.tsv", rows)
+    number = method.release(log, randomness=Randomness(seed=5)).table("queries").num_rows
+    with_coin, without = (float(coin_delta(method, {"queries": tie})) for tie in (*method.ties().values(), 0.0))
+    assert without < with_coin / 2
+    assert abs(number - 20_000 * with_coin) < 5 * sqrt(20_000 * with_coin)
 
 
 # Selections of keys outside public lists

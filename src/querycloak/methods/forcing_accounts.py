@@ -66,11 +66,17 @@ def _rule_of_pool(parameters: Mapping[str, Any]) -> ForcedOutRule:
             outside.append(ForcedOutRule(rule.too_little, rule.per_user, rule.adding, key=key))
         return fewest(outside) or queries
     if parameters.get("off_pool"):
-        outside.append(ForcedOutRule(queries.too_little, queries.per_user, key=TEXT))
+        outside.append(_rule_outside(parameters, "queries", parameters["threshold"], TEXT))
     if parameters.get("clicks") == "threshold":
-        bound = parameters.get("clicks_per_user")
-        outside.append(ForcedOutRule(int(parameters["clicks_threshold"]), bound, key=URL))
+        outside.append(_rule_outside(parameters, "clicks", parameters["clicks_threshold"], URL))
     return fewest(outside) or queries
+
+
+def _rule_outside(parameters: Mapping[str, Any], table: str, threshold: Any, key: Any) -> ForcedOutRule:
+    """Keys outside public lists by one threshold, perhaps with a coin."""
+    own = {name: parameters.get(f"{table}_{name}") for name in ("per_user", "noise", "coin")}
+    rule = rule_of_table({**own, "threshold": threshold, "selection": "laplace"})
+    return ForcedOutRule(rule.too_little, rule.per_user, rule.adding, key=key)
 
 
 def several_accounts(*rules: ForcedOutRule) -> str:

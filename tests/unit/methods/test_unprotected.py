@@ -154,7 +154,7 @@ def test_where_thresholds_decide_the_lowest_counts() -> None:
     rounds = QueryPool(epsilon=1.0, delta=1e-6, off_pool=True, clicks="none", selection="multi-round")
     assert accounts_said(rounds) == int(rounds.parameters()["outside"]["queries"]["threshold"]) + 1
     pool = QueryPool(epsilon=1.0, delta=1e-6, off_pool=True)
-    assert accounts_said(pool) == pool.parameters()["threshold"] + 1
+    assert accounts_said(pool) == pool.parameters()["threshold"]  # most ties come out
     # A pair of 500 users with equal counts lets each appear with a chance of 1/500.
     assert accounts_said(Optimal(epsilon=8.0, delta=0.002, variant="paper")) == 500
     inside = QueryPool(epsilon=1.0)

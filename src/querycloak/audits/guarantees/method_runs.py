@@ -177,8 +177,10 @@ class _PoolRuns(Pooling):
     ) -> pa.Table:
         return above_of_public(counts, public, noise, threshold, randomness, self.runs)
 
-    def release_keys(self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness) -> pa.Table:
-        return thresholded_of_runs(sorted_counts(counts), noise, threshold, randomness, self.runs)
+    def release_keys(
+        self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness, tie: float = 0.0
+    ) -> pa.Table:
+        return thresholded_of_runs(sorted_counts(counts), noise, threshold, randomness, self.runs, None, tie)
 
 
 class _PaperPoolRuns(PaperPooling):

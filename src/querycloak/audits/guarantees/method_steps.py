@@ -252,13 +252,13 @@ def _(counted: Pooling, past: Past) -> list[Step]:
     steps = [_counts_of_pool(counted, "queries", {key: n for key, n in queries.items() if key in pool})]
     if method.off_pool:
         outside = {key: n for key, n in queries.items() if key not in pool}
-        steps.append(_counts_of_pool(counted, "queries", outside, method.thresholds["queries"]))
+        steps.append(_others_of_pool(counted, "queries", outside))
     released = counted.engine.upload(pa.table({"query": pa.array(released_queries(counted, past), pa.string())}))
     if "clicks" in method.bounds:
         urls = urls_of(method.lists["urls"], counted.choices) if "urls" in method.lists else None
         listed = None if urls is None else counted.engine.upload(pa.table({"url": urls}))
         counts = counted.count(counted.clicks(released, listed), CLICK).numbers()
-        steps.append(_counts_of_pool(counted, "clicks", counts, method.thresholds["clicks"] if urls is None else None))
+        steps.append((_others_of_pool if urls is None else _counts_of_pool)(counted, "clicks", counts))
     if "transitions" in method.bounds:
         counts = counted.count(counted.transitions(released), TRANSITION).numbers()
         steps.append(_counts_of_pool(counted, "transitions", counts))
@@ -288,9 +288,16 @@ def _(counted: SelectingPooling, past: Past) -> list[Step]:
     return steps
 
 
-def _counts_of_pool(counted: Pooling, table: str, counts: dict[str, int], threshold: int | None = None) -> Step:
+def _counts_of_pool(counted: Pooling, table: str, counts: dict[str, int]) -> Step:
     bound = counted.method.bounds[table]
-    return Step(f"{table}: counts", counts, bound, bound, 1, counted.method.noises[table], threshold)
+    return Step(f"{table}: counts", counts, bound, bound, 1, counted.method.noises[table])
+
+
+def _others_of_pool(counted: Pooling, table: str, counts: dict[str, int]) -> Step:
+    """The same for keys outside public lists, which a threshold keeps back."""
+    method = counted.method
+    step = _counts_of_pool(counted, table, counts)
+    return replace(step, threshold=method.thresholds[table], tie_probability=method.ties()[table])
 
 
 @steps_of.register

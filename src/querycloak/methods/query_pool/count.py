@@ -54,9 +54,11 @@ class Pooling:
         """The public keys whose noisy count exceeds the threshold."""
         return release_public(counts, public, noise, threshold, randomness)
 
-    def release_keys(self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness) -> pa.Table:
-        """The keys of the log whose noisy count exceeds the threshold."""
-        return release_keys(counts, noise, threshold, randomness).table
+    def release_keys(
+        self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness, tie: float
+    ) -> pa.Table:
+        """The keys of the log whose noisy count exceeds the threshold, or equals it and passes by chance."""
+        return release_keys(counts, noise, threshold, randomness, tie_probability=tie).table
 
     def count(self, contributions: ir.Table, key: Sequence[str]) -> KeyCounts:
         """Count contributions by key."""
@@ -129,7 +131,7 @@ class Pooling:
         )
         parts = [
             self.release_public(inside, public, noise, threshold, randomness),
-            self.release_keys(outside, noise, threshold, randomness),
+            self.release_keys(outside, noise, threshold, randomness, self.method.ties()["queries"]),
         ]
         return by_count(pa.concat_tables(parts), QUERY)
 
@@ -138,7 +140,7 @@ class Pooling:
         if "urls" not in method.lists:
             counts = self.count(self.clicks(released, None), CLICK)
             noise, threshold = method.noises["clicks"], method.thresholds["clicks"]
-            return self.release_keys(counts, noise, threshold, randomness)
+            return self.release_keys(counts, noise, threshold, randomness, method.ties()["clicks"])
         urls = urls_of(method.lists["urls"], self.choices)
         clicked = self.clicks(released, self.engine.upload(pa.table({"url": urls})))
         return self._released_pairs(clicked, PublicKeys({"query": names, "url": urls}), "clicks", randomness)

@@ -26,6 +26,7 @@ from querycloak.privacy.budget import Budget, ExplicitNoise, which_is_given
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.deltas import laplace_delta
 from querycloak.privacy.calibration.selection import parse_split
+from querycloak.privacy.calibration.threshold import largest_tie_probability
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import (
     checked_bound,
@@ -109,6 +110,8 @@ class QueryPool(Method):
     bounds: Mapping[str, int] = field(init=False, repr=False)
     noises: Mapping[str, Noise] = field(init=False, repr=False)
     thresholds: Mapping[str, int] = field(init=False, repr=False)
+    tie_probabilities: Mapping[str, float] = field(init=False, repr=False)
+    """By table: the chance of a key outside public lists whose noisy count equals the threshold; 0 if absent."""
     outside: OutsidePlan | None = field(init=False, repr=False)
     """Selections of keys outside public lists; None if all noise is Laplace."""
     _guarantee: Guarantee = field(init=False, repr=False)
@@ -117,6 +120,7 @@ class QueryPool(Method):
         self.check_choices()
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         object.__setattr__(self, "outside", None)
+        object.__setattr__(self, "tie_probabilities", {})
         self._settle_clicks()
         self._settle_bounds()
         given = which_is_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
@@ -184,10 +188,13 @@ class QueryPool(Method):
         noises = {name: Laplace(float_up(bound / whole_of[name])) for name, bound in self.bounds.items()}
         object.__setattr__(self, "noises", noises)
         thresholds = {"queries": quiet_threshold(noises["queries"], self.lists["pool"].size)}
+        ties: dict[str, float] = {}
         for name in self._thresholded():
-            enough = calibrate_threshold(noises[name], self._delta_of_each(), self.bounds[name])
-            thresholds[name] = max(enough, thresholds.get(name, 0))
+            delta, bound = self._delta_of_each(), self.bounds[name]
+            thresholds[name] = max(calibrate_threshold(noises[name], delta, bound), thresholds.get(name, 0))
+            ties[name] = largest_tie_probability(noises[name], thresholds[name], bound, delta)
         object.__setattr__(self, "thresholds", thresholds)
+        object.__setattr__(self, "tie_probabilities", ties)
 
     def _refuse_rounds(self) -> None:
         if self.selection == "multi-round" or self.max_keys_per_user is not None:
@@ -248,7 +255,7 @@ class QueryPool(Method):
             return user_guarantee(self.outside.epsilon, self.outside.delta, self._because(), unprotected)
         parts = [bound / Fraction(self.noises[name].size) for name, bound in self.bounds.items()]
         delta = sum(
-            laplace_delta(noise, self.thresholds[name], self.bounds[name])
+            laplace_delta(noise, self.thresholds[name], self.bounds[name], self.tie_probabilities.get(name, 0.0))
             for name in self._thresholded()
             if isinstance(noise := self.noises[name], Laplace)
         )
@@ -286,6 +293,7 @@ class QueryPool(Method):
             "threshold": self.thresholds["queries"],
             "clicks": self.click_kind,
             "clicks_threshold": self.thresholds.get("clicks") if self.click_kind == "threshold" else None,
+            **{f"{name}_coin": tie for name, tie in self.tie_probabilities.items() if tie},
             "pairs_threshold": "so high that one pair of count zero is expected to pass"
             if self.outside is None
             else "so high that one pair of count zero is expected to pass; of transitions, one in a hundred releases",
@@ -316,11 +324,19 @@ class QueryPool(Method):
         """Queries, and clicks by a threshold; thresholds of other pairs depend on how many queries come out."""
         from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
 
-        tables = ["queries", *(["clicks"] if self.click_kind == "threshold" else [])]
+        pool = ReleaseProbability((Stage(self.noises["queries"], self.thresholds["queries"]),))
         if self.outside is not None:
-            pool = ReleaseProbability((Stage(self.noises["queries"], self.thresholds["queries"]),))
             return {"queries": [pool, *self.outside.routes("queries")], "clicks": self.outside.routes("clicks")}
-        return {table: [ReleaseProbability((Stage(self.noises[table], self.thresholds[table]),))] for table in tables}
+        others = {
+            table: ReleaseProbability((Stage(self.noises[table], self.thresholds[table], tie),))
+            for table, tie in self.ties().items()
+        }
+        both = [pool, *([others["queries"]] if others.get("queries", pool) != pool else [])]
+        return {"queries": both, **{table: [other] for table, other in others.items() if table != "queries"}}
+
+    def ties(self) -> dict[str, float]:
+        """The tie probability of each table with keys outside public lists."""
+        return {name: self.tie_probabilities.get(name, 0.0) for name in self._thresholded()}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """Accuracy by noise and thresholds; for pairs of public keys, from the fewest to the most queries possible."""

@@ -24,13 +24,14 @@ _LATER = "The threshold of a row depends on how many queries come out; the range
 def of_pool(method: QueryPool) -> dict[str, TableAccuracy]:
     """Queries, clicks by threshold, and pairs of public keys for as few and as many released queries as can be."""
     pool = method.lists["pool"].size
-    reached = {
-        "queries": _drawn(method, "queries", keys=pool, public=not method.off_pool or method.outside is not None)
-    }
+    reached = {"queries": _drawn(method, "queries", keys=pool)}
     if method.outside is not None:
         reached = _with_selections(method.outside, reached)
-    elif method.click_kind == "threshold":
-        reached["clicks"] = _drawn(method, "clicks", keys=0, public=False)
+    else:
+        for table, tie in method.ties().items():
+            others = _drawn(method, table, keys=0, tie=tie)
+            both = (reached[table], others) if table in reached else (others,)
+            reached[table] = TableAccuracy.over(both, others.counts, notes=others.notes) if both[1:] else others
     few, many = of_pairs(method, 2), of_pairs(method, pool)
     for table in few:
         notes = [_LATER, *few[table].notes]
@@ -82,13 +83,14 @@ def _of_pairs(method: QueryPool, table: str, keys: int) -> TableAccuracy:
     )
 
 
-def _drawn(method: QueryPool, table: str, *, keys: int, public: bool) -> TableAccuracy:
+def _drawn(method: QueryPool, table: str, *, keys: int, tie: float | None = None) -> TableAccuracy:
+    """Keys of the pool, or others, with their tie probability."""
     noise, threshold, bound = method.noises[table], method.thresholds[table], method.bounds[table]
     notes = [cut_off(table, bound)]
-    if not public:
-        notes.append(alone(rows_of_one_user(noise, threshold, bound)))
+    if tie is not None:
+        notes.append(alone(rows_of_one_user(noise, threshold, bound, tie)))
     return TableAccuracy.of_route(
-        ReleaseProbability((Stage(noise, threshold),)),
+        ReleaseProbability((Stage(noise, threshold, tie or 0.0),)),
         counted(table, bound, noise.words),
         spurious=rows_of_nobody(noise, threshold, keys),
         notes=notes,

@@ -94,11 +94,11 @@ def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, 
         threshold,
         per_user,
         published_noise=published_noise,
-        tie_probability=_largest_tie_probability(noise, threshold, per_user, delta),
+        tie_probability=largest_tie_probability(noise, threshold, per_user, delta),
     )
 
 
-def _largest_tie_probability(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
+def largest_tie_probability(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
     """Return the largest tie probability of four digits that keeps delta (histogram.md, claim 7); 0 if none."""
     if threshold < 1:
         return 0.0
