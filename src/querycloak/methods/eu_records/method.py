@@ -146,7 +146,7 @@ class EuRecords(Method):
             return []
         sources = "; ".join(dict.fromkeys(parameters["quoted"].values()))
         rest = f". Quoted: {quoted} ({sources})" if quoted else ""
-        return [f"assumed by us, because the rule's text is not public in full: {assumed}{rest}"]
+        return [f"assumed by us, because we have not read the rule's text in full: {assumed}{rest}"]
 
     def _listed(self, names: Iterable[str]) -> str:
         return ", ".join(f"{name} {self.numbers[name]}" for name in names)
