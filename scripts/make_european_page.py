@@ -21,7 +21,7 @@ PAGE, TABLE, PICTURE = (
     DOCS / "tables" / "european-rules.csv",
     DOCS / "pictures" / "european-rules.svg",
 )
-SIZES = {users: DOCS / "tables" / f"european-rules-{users}.csv" for users in (3_000, 100_000)}
+SIZES = {users: DOCS / "tables" / f"european-rules-{users}.csv" for users in (3_000, 100_000, 657_426)}
 """Tables of logs of other sizes, by users of the log; one that is not there is left out."""
 CLICKED = 20_000
 CLICKED_TABLE = DOCS / "tables" / "european-rules-20000-clicked.csv"
