@@ -663,6 +663,8 @@ OPENED = """
 import sys
 from querycloak.cli import running
 from querycloak.cli.options import Reading
+from querycloak.text.compiled import ENOUGH, Loop
+Loop.bytes_so_far = ENOUGH + 1  # as after a large log, which needs numba
 if sys.argv[2] == "command":
     running._own_process.set()
 with Reading().open([sys.argv[1]], quiet=True) as log:
