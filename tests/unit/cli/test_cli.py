@@ -81,7 +81,7 @@ def test_inspect_as_json(log: Path, tmp: Path) -> None:
         "sessions": 4,
         "first_time": "1970-01-01T12:00:00",
         "last_time": "1970-01-01T12:40:01",
-        "rows_per_user": {"users": 3, "median": 3.0, "largest": 3, "one_row": 0, "rows": 9},
+        "rows_per_user": {"users": 3, "median": 3.0, "largest": 3, "one_row": 0, "rows": 8},
         "actions": {},
         "views": None,
         "attributes": {},

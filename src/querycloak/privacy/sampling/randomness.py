@@ -303,6 +303,8 @@ def _boundaries(noise: Survival, start: int, bits: int, least_bits: int) -> tupl
 def _opendp_sampler(noise: Noise) -> Any:
     """Return OpenDP's sampler of this noise; its float scale becomes the same rational number as ours."""
     _check_opendp()
+    import numpy.ctypeslib  # noqa: F401  (OpenDP looks for it at the first draw, which is after the charge)
+
     # opendp.prelude would import ten times as much.
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian, make_laplace
