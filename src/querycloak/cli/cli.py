@@ -102,7 +102,9 @@ app.add_typer(
     name="audit",
 )
 app.add_typer(
-    typer.Typer(cls=in_order(LEDGERS), help="Budgets, and what has been spent on whom.", no_args_is_help=True),
+    typer.Typer(
+        cls=in_order(LEDGERS), help="Budgets of populations, and the releases charged to them.", no_args_is_help=True
+    ),
     name="ledger",
 )
 

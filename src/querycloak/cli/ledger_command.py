@@ -1,4 +1,4 @@
-"""`querycloak ledger`: budgets, and what has been spent on whom."""
+"""`querycloak ledger`: budgets of populations, and the releases charged to them."""
 
 from __future__ import annotations
 

@@ -131,7 +131,10 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             chosen = current_options(type(method), parameters)
             lines += [f"chosen for this log: {_chosen(chosen)}"]
             lines += textwrap.wrap(_reason(method, chosen), 80) if _rows_of_keys(made["card"]) else []
-        lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
+        lines += [
+            f"{table['rows']:>12,} {'row' if table['rows'] == 1 else 'rows'} in {table['file']}"
+            for table in made["card"]["tables"].values()
+        ]
         accounting = made["card"]["accounting"]
         verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"
         paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
