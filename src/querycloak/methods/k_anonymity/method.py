@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 Keys = Literal["queries", "clicks", "log"]
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 DMA_2024 = "dma-2024"
-_ASSUMED = "assumed by us: the log is the rule's 13 months, all its users are signed in, quarters are the calendar's"
+_ASSUMED = (
+    "assumed by us: the log is the rule's 13 months, all its users are signed in, the 5 users of a pair clicked it, "
+    "quarters are the calendar's"
+)
 DMA_ATTRIBUTES = "country,device"
 _UNPROTECTED = (
     *WITHOUT_GUARANTEE,
