@@ -10,6 +10,7 @@ import pytest
 
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError, TooManyBadLines
+from querycloak.files.locked_folder import take_locked
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.clicks.method import Clicks
@@ -72,6 +73,23 @@ def test_a_place_is_reserved_by_one_at_a_time_and_others_are_free(tmp_path: Path
     with reserve(tmp_path / "a"):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_ends_between_the_first_look_and_the_lock_is_noticed_before_a_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, calls = tmp_path / "a", []
+
+    def take(parent: Path, name: str) -> tuple[Path, int] | None:
+        calls.append(name)
+        if len(calls) == 2:  # the first lock only tries whether the folder can be made
+            target.mkdir()
+        return take_locked(parent, name)
+
+    monkeypatch.setattr("querycloak.releases.folder.take_locked", take)
+    with pytest.raises(ParameterError, match="must not exist yet"):
+        reserve(target)
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_what_a_killed_run_left_in_the_same_place_is_not_in_the_next_release(tmp_path: Path) -> None:

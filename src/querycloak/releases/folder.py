@@ -37,10 +37,7 @@ def check_target(folder: str | os.PathLike[str]) -> Path:
     """The folder to write, if nothing is there and it can be made; call it before anything is charged or drawn."""
     target = path_of("out", folder, "name the folder to write; it must not exist yet")
     parent = target.absolute().parent
-    if os.path.lexists(target):
-        raise ParameterError(
-            f"the output must not exist yet, {str(target)!r} does; name another folder, or remove this one first"
-        )
+    _check_free(target)
     with _disk_errors(parent):
         parent_exists = parent.is_dir()
     if not parent_exists:
@@ -49,6 +46,13 @@ def check_target(folder: str | os.PathLike[str]) -> Path:
         )
     Unfinished(target).remove()
     return target
+
+
+def _check_free(target: Path) -> None:
+    if os.path.lexists(target):
+        raise ParameterError(
+            f"the output must not exist yet, {str(target)!r} does; name another folder, or remove this one first"
+        )
 
 
 def reserve(folder: str | os.PathLike[str]) -> Unfinished:
@@ -145,6 +149,11 @@ class Unfinished:
         if taken is None:
             raise ParameterError(f"another run is about to write {str(target)!r}; {NOTHING}; name another folder")
         self._outer, self._lock = taken
+        try:
+            _check_free(target)  # a run that ended between the first look and the lock may have put its folder there
+        except ParameterError:
+            self.remove()
+            raise
         with self._errors():
             self.inner = self._outer / "release"
             # Under the user's own umask: the outer folder keeps everybody out until the rename.
