@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import querycloak as qc
 from querycloak.cli.running import run, run_and_exit
-from querycloak.engines import Engine, connect, spark, spark_failures
+from querycloak.engines import Engine, connect, spark, spark_session
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.method import Method
 from querycloak.privacy.ledger.ledger import Ledger
@@ -182,7 +182,7 @@ def _kill_once(watch: Watch, patience: float, workers: Sequence[int]) -> None:
     """At the third fetch, when executors keep rows and the ledger is charged."""
     if len(watch.now.fetched) != 2:
         return
-    spark_failures.PATIENCE_FOR_WORKERS = patience
+    spark_session.PATIENCE_FOR_WORKERS = patience
     for worker in workers:
         os.killpg(worker, signal.SIGKILL)
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from querycloak.engines import connect
 from querycloak.engines.engine import memory_bytes
-from querycloak.engines.spark_failures import failed_start, failure
-from querycloak.engines.spark_session import RETRIES
+from querycloak.engines.spark_session import RETRIES, failed_start, failure
 from querycloak.errors import ParameterError
 from tests.commands import PATIENCE
 from tests.conftest import LIGHT_JAVA, require_java

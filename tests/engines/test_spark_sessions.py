@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from querycloak.engines import Engine, connect
-from querycloak.engines.spark_failures import failure
+from querycloak.engines.spark_session import failure
 from querycloak.errors import ResourceError
 
 

@@ -22,7 +22,7 @@ from querycloak.errors import InputError
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.parameters import whole
-from querycloak.text.sorted_sets import first_at_least
+from querycloak.text.lists import first_at_least
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,17 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded, memory_bytes
-from querycloak.engines.spark_failures import Desertion, failed_start, failure, is_unanswered
-from querycloak.engines.spark_session import PATIENCE, answers_at, is_running, new_session, require_answer
+from querycloak.engines.spark_session import (
+    PATIENCE,
+    Desertion,
+    answers_at,
+    failed_start,
+    failure,
+    is_running,
+    is_unanswered,
+    new_session,
+    require_answer,
+)
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.memory_limits import engine_memory

@@ -14,10 +14,10 @@ from querycloak.evaluation.task_registry import TASKS, tasks_named
 from querycloak.methods.evidence import load
 from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.releases.card import NOT_PRIVATE
-from querycloak.releases.citation import citation
 from querycloak.releases.folder import CARD, card_digest
 from querycloak.releases.loading import load_card
 from querycloak.releases.release import COUNTS, Release
+from querycloak.releases.statements import citation
 from querycloak.releases.tables import batches_of, described
 
 _NOT_SAID = "its method does not say how exact its counts are"

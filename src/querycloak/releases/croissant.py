@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from querycloak.privacy.explanation import explain
 from querycloak.releases.card import Contents, TableFile
-from querycloak.releases.citation import cited_as
-from querycloak.releases.limitations import difference, limitations
+from querycloak.releases.statements import cited_as, difference, limitations
 
 CROISSANT = "croissant.json"
 # The context that the specification asks every file to carry.

@@ -19,10 +19,9 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.releases.about_file import TITLES
 from querycloak.releases.card import Contents, TableFile
-from querycloak.releases.citation import cited_as
-from querycloak.releases.limitations import difference, limitations
 from querycloak.releases.release import Release
 from querycloak.releases.row_kinds import RowKind
+from querycloak.releases.statements import cited_as, difference, limitations
 
 _COUNTING = {"count", "viewers", "views", "searches"}
 """Columns of noisy numbers, one of which a table with counts has."""

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from querycloak.audits.guarantees import method_audit, other_process
+from querycloak.audits.guarantees import fresh_processes, method_audit
 from querycloak.audits.guarantees.exact_test import ExactFinding
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.method_audit import audit_method
@@ -312,8 +312,8 @@ def test_another_process_finds_exactly_the_same() -> None:
     pairs = NeighbourLogs(method, kinds).pairs()
     with MethodMechanism(method) as mechanism:
         here = [each for pair in pairs for each in method_audit.exact_findings(mechanism, pair, stated)]
-    process = other_process.started(
-        "querycloak.audits.guarantees.method_audit", {"method": other_process.spelled(method), "neighbours": kinds}
+    process = fresh_processes.started(
+        "querycloak.audits.guarantees.method_audit", {"method": fresh_processes.spelled(method), "neighbours": kinds}
     )
     there = [ExactFinding(**each) for each in json.loads(process.communicate()[0])]
     assert process.returncode == 0
@@ -325,8 +325,8 @@ def test_a_class_within_a_function_is_audited_in_this_process() -> None:
     class Ours(Clicks):
         pass
 
-    assert not other_process.can_be_spelled(Ours(epsilon=1, delta=1e-6))
-    assert other_process.can_be_spelled(Clicks(epsilon=1, delta=1e-6))
+    assert not fresh_processes.can_be_spelled(Ours(epsilon=1, delta=1e-6))
+    assert fresh_processes.can_be_spelled(Clicks(epsilon=1, delta=1e-6))
 
 
 def test_a_null_is_a_name_like_any_other() -> None:

@@ -17,8 +17,12 @@ from querycloak.audits.guarantees.fresh_processes import fresh_processes
 from querycloak.audits.guarantees.mechanism import Pair
 from querycloak.audits.guarantees.method_mechanism import EXIT_CODE, MethodMechanism
 from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
-from querycloak.audits.guarantees.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
-from querycloak.audits.guarantees.sampling_test import SamplingFinding, SamplingTester
+from querycloak.audits.guarantees.sampling_test import (
+    SamplingFinding,
+    SamplingTester,
+    power_if_noise_is_halved,
+    power_if_threshold_is_off_by_one,
+)
 from querycloak.methods.clicks.method import TABLE, Clicks
 from querycloak.methods.method import Method
 from querycloak.methods.query_pool.method import QueryPool

@@ -28,8 +28,7 @@ from querycloak.audits.guarantees.fresh_processes import (
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.method_audit import audit_method
 from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
-from querycloak.audits.guarantees.power import power, smallest_shown
-from querycloak.audits.guarantees.sampling_test import SamplingTester
+from querycloak.audits.guarantees.sampling_test import SamplingTester, power, smallest_shown
 from querycloak.audits.guarantees.user_rows import log_text
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.method import AuditLogs, Method

@@ -15,9 +15,9 @@ from querycloak.evaluation.description import describe
 from querycloak.evaluation.task_registry import TASKS
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, TableAccuracy
 from querycloak.privacy.sampling.noise import Laplace
-from querycloak.releases.citation import citation
 from querycloak.releases.loading import load
 from querycloak.releases.row_kinds import RowKind
+from querycloak.releases.statements import citation
 from tests.commands import in_process
 from tests.unit.releases.making import CLICKS, LOG, QUERIES, a_release
 

@@ -1,19 +1,24 @@
 """Two processes must not draw the same noise: otherwise a second run could show the noise of the first.
 
 `python -m querycloak.audits.guarantees.fresh_processes` is one of them: it reads a method and a log from stdin and
-prints one digest of the release.
+prints one digest of the release. A method goes to another process as JSON (`spelled`, `made_from`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
+import os
+import subprocess
 import sys
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
 
 from querycloak.audits.guarantees.exact_test import ExactFinding
 from querycloak.audits.guarantees.mechanism import Outcomes
-from querycloak.audits.guarantees.other_process import can_be_spelled, made_from, spelled, started
 from querycloak.audits.guarantees.user_rows import SessionRows, log_text, plans_of, user_rows
 from querycloak.errors import EngineError
 from querycloak.methods.keys.method import KeysMethod
@@ -25,7 +30,15 @@ from querycloak.methods.synthetic.method import Synthetic
 from querycloak.papers.hong2012 import PaperOptimal
 from querycloak.privacy.sampling.noise import Noise
 
-__all__ = ["FRESH_PROCESSES", "digest_of_a_release", "fresh_processes"]
+__all__ = [
+    "FRESH_PROCESSES",
+    "can_be_spelled",
+    "digest_of_a_release",
+    "fresh_processes",
+    "made_from",
+    "spelled",
+    "started",
+]
 
 FRESH_PROCESSES = "fresh processes"
 """Name of this instrument."""
@@ -174,6 +187,50 @@ def digest_of_a_release(given: str) -> str:
             columns = [column for column in in_memory(table).column_names if column != "user"]
             digest.update(f"{name} {in_memory(table).select(columns).to_pylist()}".encode())
     return digest.hexdigest()
+
+
+def spelled(method: Method) -> dict[str, Any]:
+    """A method as another process can make it: its class and what was given."""
+    kind = type(method)
+    options = {each.name: vars(method)[each.name] for each in fields(method) if each.init}
+    return {"module": kind.__module__, "name": kind.__qualname__, "options": options}
+
+
+def can_be_spelled(method: Method) -> bool:
+    """True if another process can make it: not if its class stands in a notebook or within a function."""
+    kind = type(method)
+    home = sys.modules.get(kind.__module__)
+    if home is None or kind.__module__ == "__main__" or vars(home).get(kind.__qualname__) is not kind:
+        return False
+    try:
+        json.dumps(spelled(method))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def made_from(spelling: dict[str, Any]) -> Method:
+    """The method of a spelling."""
+    made: Method = vars(import_module(spelling["module"]))[spelling["name"]](**spelling["options"])
+    return made
+
+
+def started(module: str, given: object) -> subprocess.Popen[str]:
+    """`python -m module` with this JSON on its stdin; it sees the same packages."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # a process that failed says so by its exit code
+            process.stdin.write(json.dumps(given))
+        process.stdin = None
+    return process
 
 
 if __name__ == "__main__":

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from querycloak.audits.guarantees.exact_test import ExactFinding, ExactTester
-from querycloak.audits.guarantees.fresh_processes import fresh_processes
+from querycloak.audits.guarantees.fresh_processes import can_be_spelled, fresh_processes, made_from, spelled, started
 from querycloak.audits.guarantees.mechanism import Outcomes, Pair
 from querycloak.audits.guarantees.method_mechanism import EXIT_CODE, MethodMechanism
 from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
-from querycloak.audits.guarantees.other_process import can_be_spelled, made_from, spelled, started
-from querycloak.audits.guarantees.power import (
+from querycloak.audits.guarantees.sampling_test import (
+    ERROR,
+    SamplingFinding,
+    SamplingTester,
     power_if_noise_is_halved,
     power_if_threshold_is_off_by_one,
     smallest_shown,
 )
-from querycloak.audits.guarantees.sampling_test import ERROR, SamplingFinding, SamplingTester
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method

@@ -15,8 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.text.compiled import kernel
-from querycloak.text.lists import Lists
-from querycloak.text.sorted_sets import first_at_least, sort_span
+from querycloak.text.lists import Lists, first_at_least, sort_span
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000

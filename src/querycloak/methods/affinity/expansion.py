@@ -18,8 +18,7 @@ from querycloak.methods.affinity.ngram_concepts import Concepts
 from querycloak.methods.distinct_queries import gather
 from querycloak.text.compiled import kernel, part
 from querycloak.text.lexicon import find, grown, probe, spans_of
-from querycloak.text.lists import Lists
-from querycloak.text.sorted_sets import first_at_least, sort_span, sorted_sets
+from querycloak.text.lists import Lists, first_at_least, sort_span, sorted_sets
 from querycloak.text.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2

@@ -19,8 +19,7 @@ from querycloak.errors import ResourceError
 from querycloak.methods.affinity.cosine import Index, neighbours_of
 from querycloak.sentence import Sentence
 from querycloak.text.compiled import kernel, part
-from querycloak.text.lists import Lists
-from querycloak.text.sorted_sets import sort_span, sorted_sets
+from querycloak.text.lists import Lists, sort_span, sorted_sets
 
 # Neighbours listed in all, at 4 bytes each and held twice for a moment: 6.4 GB.
 MOST_LISTED = 800_000_000

@@ -21,8 +21,7 @@ from querycloak.methods.distinct_queries import gather, sorted_uses
 from querycloak.text.compiled import kernel
 from querycloak.text.english import STOP_WORDS
 from querycloak.text.lexicon import Lexicon, find, spans_of
-from querycloak.text.lists import Lists
-from querycloak.text.sorted_sets import sorted_sets
+from querycloak.text.lists import Lists, sorted_sets
 from querycloak.text.spans import Spans
 from querycloak.text.taxonomy import Taxonomy
 from querycloak.text.wordnet import wordnet

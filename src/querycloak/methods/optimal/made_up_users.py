@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from querycloak.methods.optimal.degree_sequences import Degrees
 from querycloak.methods.optimal.noisy_tables import NoisyTables
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
-from querycloak.text.sorted_sets import first_at_least
+from querycloak.text.lists import first_at_least
 
 
 @njit(cache=True, nogil=True)

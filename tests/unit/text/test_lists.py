@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from querycloak.methods.distinct_queries import gather
-from querycloak.text.sorted_sets import sort_span, sorted_sets
+from querycloak.text.lists import sort_span, sorted_sets
 from querycloak.text.spans import Spans
 
 PAIRS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 9)), max_size=60)
