@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,21 +88,32 @@ def audit_release(
     )
     for release in attacked:
         _check_origin(release, train)
-    rows: list[dict[str, Any]] = []
-    alarms: list[str] = []
+    results = [
+        *_one_by_one(attacked, chosen, knowledge, baselines=baselines, on_step=on_step),
+        *_together(attacked, chosen, knowledge),
+    ]
+    return ReleaseAudit(
+        tuple(row for result in results for row in result.rows),
+        tuple(alarm for result in results for alarm in result.alarms),
+    )
+
+
+def _one_by_one(
+    attacked: Sequence[Target],
+    chosen: Sequence[Attack],
+    knowledge: AuditData,
+    *,
+    baselines: bool,
+    on_step: OnStep | None,
+) -> Iterator[ReleaseAudit]:
+    """Findings of every attack on every release, after those on the baselines."""
     done, steps = 0, len(chosen) * (len(attacked) + 3 * baselines)
-    for release in _beside(knowledge, attacked) if baselines else attacked:
+    for release in chain(log_baselines(knowledge) if baselines else (), attacked):
         for attack in chosen:
             if on_step is not None:
                 on_step(f"{attack.name}, {release.name}", done / steps)
             done += 1
-            result = attacked_by(attack, release, knowledge)
-            rows += result.rows
-            alarms += result.alarms
-    for result in _together(attacked, chosen, knowledge):
-        rows += result.rows
-        alarms += result.alarms
-    return ReleaseAudit(tuple(rows), tuple(alarms))
+            yield attacked_by(attack, release, knowledge)
 
 
 def attacked_by(attack: Attack, release: Target, knowledge: AuditData) -> ReleaseAudit:
@@ -125,11 +137,6 @@ def _audit_of(attack: Attack, release: Target, findings: Iterable[Finding]) -> R
     listed = list(findings)
     alarms = tuple(finding.alarm for finding in listed if finding.alarm)
     return ReleaseAudit(tuple(row_of(release, attack.name, finding) for finding in listed), alarms)
-
-
-def _beside(knowledge: AuditData, attacked: Iterable[Target]) -> Iterator[Target]:
-    yield from log_baselines(knowledge)
-    yield from attacked
 
 
 def _findings(attack: Attack, release: Target, knowledge: AuditData) -> Iterable[Finding]:
@@ -166,7 +173,7 @@ def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> li
 
 
 def _under_one_name_each(attacked: Sequence[Target]) -> list[Target]:
-    """The releases, a number after the name of each that another has too: rows are told apart by it."""
+    """The releases under unique names: equal names get a number at the end."""
     names = different_names([each.name for each in attacked], (ORIGINAL, PSEUDONYMS, K_ANONYMITY))
     return [replace(each, name=name) for each, name in zip(attacked, names, strict=True)]
 

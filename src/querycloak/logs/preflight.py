@@ -7,7 +7,7 @@ terminal; the card of such a release lists that as unprotected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -136,55 +136,55 @@ def action_counts(log: SearchLog) -> dict[str, int]:
 
 def hints(log: SearchLog, users: RowsPerUser, values: Mapping[str, int] = MappingProxyType({})) -> list[Sentence]:
     """Shapes of a log that are often mistakes; values: the number of values of each attribute, if it was counted."""
-    shapes = [
-        Sentence(
-            "{name} has {values:,} values for {users:,} users: is it an id? Hardly any of its values is shared by "
-            "enough users to come out; take a coarser column, or give its public values with {domain_of}",
-            name=name,
-            values=number,
-            users=users.users,
-        )
-        for name, number in values.items()
-        if users.users >= _MANY and number > users.users / 2
-    ]
-    if users.users >= _MANY and users.one_row == users.users:
-        shapes.append(
-            Sentence(
-                "every one of {users:,} users has one row: is the column of users one of row or session ids? If it is, "
-                "name another with {columns}; if it is not, {queries} fits this log",
-                users=users.users,
-                queries=Action("qc.Queries(...)", ("querycloak", "release", "queries")),
-            )
-        )
-    if (
-        users.largest >= _MANY
-        and users.users > 1
-        and users.largest > max(_BOT_SHARE * users.rows, _BOT_TIMES * users.median)
-    ):
-        shapes.append(
-            Sentence(
-                "one user has {largest:,} of {rows:,} rows, where the median is {median:g}: a robot or a shared "
-                "account such as guest? {leave_out} leaves users out, if you know them without looking at the log",
-                largest=users.largest,
-                rows=users.rows,
-                median=users.median,
-            )
-        )
-    if users.users >= _MANY and users.users / 2 < users.one_row < users.users:
-        shapes.append(
-            Sentence(
-                "{one_row:,} of {users:,} users have one row: with {max_keys_per_user:1} they count as much as the "
-                "others, and keys need the fewest users to come out",
-                one_row=users.one_row,
-                users=users.users,
-            )
-        )
+    shapes = [*_hints_on_values(users, values), *_hints_on_users(users)]
     actions = action_counts(log)
     if actions and not set(actions) & set(log.source.choices.click_actions):
         shapes.append(_no_clicks(log))
     if users.users:
         shapes.append(BOTNET)
     return shapes
+
+
+def _hints_on_values(users: RowsPerUser, values: Mapping[str, int]) -> Iterator[Sentence]:
+    for name, number in values.items():
+        if users.users >= _MANY and number > users.users / 2:
+            yield Sentence(
+                "{name} has {values:,} values for {users:,} users: is it an id? Hardly any of its values is shared by "
+                "enough users to come out; take a coarser column, or give its public values with {domain_of}",
+                name=name,
+                values=number,
+                users=users.users,
+            )
+
+
+def _hints_on_users(users: RowsPerUser) -> Iterator[Sentence]:
+    """One row for each user, one user with far more rows than the others, one row for most users."""
+    if users.users >= _MANY and users.one_row == users.users:
+        yield Sentence(
+            "every one of {users:,} users has one row: is the column of users one of row or session ids? If it is, "
+            "name another with {columns}; if it is not, {queries} fits this log",
+            users=users.users,
+            queries=Action("qc.Queries(...)", ("querycloak", "release", "queries")),
+        )
+    if (
+        users.largest >= _MANY
+        and users.users > 1
+        and users.largest > max(_BOT_SHARE * users.rows, _BOT_TIMES * users.median)
+    ):
+        yield Sentence(
+            "one user has {largest:,} of {rows:,} rows, where the median is {median:g}: a robot or a shared "
+            "account such as guest? {leave_out} leaves users out, if you know them without looking at the log",
+            largest=users.largest,
+            rows=users.rows,
+            median=users.median,
+        )
+    if users.users >= _MANY and users.users / 2 < users.one_row < users.users:
+        yield Sentence(
+            "{one_row:,} of {users:,} users have one row: with {max_keys_per_user:1} they count as much as the "
+            "others, and keys need the fewest users to come out",
+            one_row=users.one_row,
+            users=users.users,
+        )
 
 
 def why_nothing_came_out(

@@ -24,47 +24,17 @@ def registry_entry(
 ) -> dict[str, Any]:
     """The entry as a document; refused where the registry does not fit or the owner has not said enough."""
     _check(release, about)
-    epsilon, delta = release.proven.numbers
-    name = f"{about.owner}: {release.title}"
-    deployment: dict[str, Any] = {
-        "basic": {
-            "name": name,
-            "data_curators": [about.owner],
-            "intended_use": about.purpose,
-            "data_product_type": _type(release),
-            "data_product_region": about.region,
-            "description": "; ".join(f"{kind}: {table.meaning}" for kind, table in described.tables.items()),
-            "publication_date": published,
-            "data_product_sector": "Technology",
-        },
+    deployment = {
+        "basic": _basic(release, described, about, published),
         "dp_variant": {
             "variant_name": _VARIANTS[release.proven.kind],
             "data_domain": "Search logs: rows of user, time, query, and the result that was clicked, if any.",
             "unprotected_quantities": "; ".join(release.proven.unprotected) or "none",
         },
-        "privacy_loss": {
-            "privacy_unit": f"{release.proven.unit.capitalize()}-level",
-            "privacy_unit_details": _neighbours(release),
-            "privacy_parameters": {"epsilon": epsilon, **({"delta": delta} if delta else {})},
-            "privacy_parameters_details": release.proven.because,
-        },
-        "deployment_model": {
-            "model_name": "Central",
-            "actors": f"People who search; {about.owner}, which holds the log and runs the release; "
-            f"{about.audience or 'readers'}.",
-            "release_type": "One release",
-            "data_source_type": "Static",
-            "data_source_type_details": about.period or "not stated",
-            "access_type": "Non-interactive",
-        },
+        "privacy_loss": _privacy_loss(release),
+        "deployment_model": _deployment_model(about),
         "accounting": {"post_processing": _post_processing(release), "composition": _composition(release)},
-        "implementation": {
-            "preprocessing_and_hyperparameter_tuning": json.dumps(dict(release.log), sort_keys=True, default=str),
-            "mechanisms": f"{release.proven.because}. Integer noise from exact samplers (OpenDP's and our own), no "
-            f"floats. querycloak {release.versions.get('querycloak', '')}, parameters "
-            f"{json.dumps(dict(release.parameters), default=str)}.",
-            "justification": "The guarantee follows from the parameters alone, before any data is read.",
-        },
+        "implementation": _implementation(release),
         "administrative": {
             "sources": f"card.json of the release, sha256 {digest}",
             "registry_authors": [about.contact or about.owner],
@@ -90,6 +60,51 @@ def _check(release: Release, about: About) -> None:
                 fields=", ".join(_NEEDED[name] for name in missing), names=", ".join(missing),
             )
         )  # fmt: skip
+
+
+def _basic(release: Release, described: Description, about: About, published: str) -> dict[str, Any]:
+    return {
+        "name": f"{about.owner}: {release.title}",
+        "data_curators": [about.owner],
+        "intended_use": about.purpose,
+        "data_product_type": _type(release),
+        "data_product_region": about.region,
+        "description": "; ".join(f"{kind}: {table.meaning}" for kind, table in described.tables.items()),
+        "publication_date": published,
+        "data_product_sector": "Technology",
+    }
+
+
+def _privacy_loss(release: Release) -> dict[str, Any]:
+    epsilon, delta = release.proven.numbers
+    return {
+        "privacy_unit": f"{release.proven.unit.capitalize()}-level",
+        "privacy_unit_details": _neighbours(release),
+        "privacy_parameters": {"epsilon": epsilon, **({"delta": delta} if delta else {})},
+        "privacy_parameters_details": release.proven.because,
+    }
+
+
+def _deployment_model(about: About) -> dict[str, Any]:
+    return {
+        "model_name": "Central",
+        "actors": f"People who search; {about.owner}, which holds the log and runs the release; "
+        f"{about.audience or 'readers'}.",
+        "release_type": "One release",
+        "data_source_type": "Static",
+        "data_source_type_details": about.period or "not stated",
+        "access_type": "Non-interactive",
+    }
+
+
+def _implementation(release: Release) -> dict[str, Any]:
+    return {
+        "preprocessing_and_hyperparameter_tuning": json.dumps(dict(release.log), sort_keys=True, default=str),
+        "mechanisms": f"{release.proven.because}. Integer noise from exact samplers (OpenDP's and our own), no "
+        f"floats. querycloak {release.versions.get('querycloak', '')}, parameters "
+        f"{json.dumps(dict(release.parameters), default=str)}.",
+        "justification": "The guarantee follows from the parameters alone, before any data is read.",
+    }
 
 
 def _type(release: Release) -> str:

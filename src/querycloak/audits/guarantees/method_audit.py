@@ -1,4 +1,4 @@
-"""`audit method`: what runs on neighbouring logs prove about a guarantee, beside what is claimed and proven."""
+"""`audit method`: a guarantee tested on neighbouring logs, by sampling and by exact bounds."""
 
 from __future__ import annotations
 
@@ -142,18 +142,7 @@ def audit_method(
         _exact_tests(method, neighbours, tester.runs) as elsewhere,
         MethodMechanism(method, Randomness(seed)) as mechanism,
     ):
-        drawn: dict[str, Outcomes] = {}
-        for number, pair in enumerate(pairs):
-            _tell(on_step, f"neighbours {pair.name}", number / len(pairs))
-            having = mechanism.outcomes(pair.having, tester.runs)
-            _tell(on_step, f"neighbours {pair.name}", (number + 0.4) / len(pairs))
-            # Many pairs have one smaller log in common: its runs serve all of them, as each pair has its own bounds.
-            later = {each.without for each in pairs[number:]}
-            drawn = {data: outcomes for data, outcomes in drawn.items() if data in later}
-            if pair.without not in drawn:
-                drawn[pair.without] = mechanism.outcomes(pair.without, tester.runs)
-            without = drawn[pair.without]
-            _tell(on_step, f"neighbours {pair.name}", (number + 0.7) / len(pairs))
+        for pair, having, without in _outcomes_of_pairs(mechanism, pairs, tester.runs, on_step):
             _check_not_broken(mechanism, having, without)
             sampled.append(tester.judge(having, without, pair, stated))
             if claimed is not None and claimed.covers_release:
@@ -167,6 +156,24 @@ def audit_method(
     exact += fresh_processes(method)
     powers, smallest = _powers(method, tester, stated), smallest_shown(tester, stated)
     return MethodAudit(method, tester, sampled, against_claim, exact, powers, smallest)
+
+
+def _outcomes_of_pairs(
+    mechanism: MethodMechanism, pairs: Sequence[Pair[str]], runs: int, on_step: OnStep | None
+) -> Iterator[tuple[Pair[str], Outcomes, Outcomes]]:
+    """Each pair with the runs of both its logs."""
+    drawn: dict[str, Outcomes] = {}
+    for number, pair in enumerate(pairs):
+        _tell(on_step, f"neighbours {pair.name}", number / len(pairs))
+        having = mechanism.outcomes(pair.having, runs)
+        _tell(on_step, f"neighbours {pair.name}", (number + 0.4) / len(pairs))
+        # Many pairs have one smaller log in common: its runs serve all of them, as each pair has its own bounds.
+        later = {each.without for each in pairs[number:]}
+        drawn = {data: outcomes for data, outcomes in drawn.items() if data in later}
+        if pair.without not in drawn:
+            drawn[pair.without] = mechanism.outcomes(pair.without, runs)
+        _tell(on_step, f"neighbours {pair.name}", (number + 0.7) / len(pairs))
+        yield pair, having, drawn[pair.without]
 
 
 def _check_not_broken(mechanism: MethodMechanism, having: Outcomes, without: Outcomes) -> None:

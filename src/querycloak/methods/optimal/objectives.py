@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from querycloak.privacy.sampling.randomness import IntArray
 
-OBJECTIVES = ("size", "frequent", "diversity", "queries", "joint")
 FloatArray = NDArray[np.float64]
 
 

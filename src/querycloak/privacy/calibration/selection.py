@@ -6,9 +6,10 @@ Keys that are public already, from an earlier release, take a share of it (proof
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 
 from querycloak.errors import EngineError, ParameterError
@@ -101,35 +102,39 @@ def plan_tables(
         one_of("selection", selection, SELECTIONS, "or leave it out: a formula chooses")
     parts = _parts(per_user, split)
     if selection in ("weighted", "multi-round"):
-        if delta < LEAST_DELTA:
-            chosen = Parameter("selection", selection)
-            rule = Sentence("at least {least:g} for {chosen}", least=LEAST_DELTA, chosen=chosen)
-            refuse("delta", rule, delta, Sentence("take {selection:laplace} or {selection:gaussian}"))
-        if two_draws:
-            chosen = Parameter("selection", selection)
-            raise ParameterError(
-                Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
-            )
+        _check_weighted(selection, delta, two_draws=two_draws)
         return _weighted_tables(
             epsilon, delta, per_user, parts, selection,
             priors=priors, counted=counted, times=times, later=later, squared_share=squared_share,
         )  # fmt: skip
     if later:
         raise EngineError("only rounds of Gaussian noise share a mu^2; this is a bug in querycloak")
-    plans: dict[str, TablePlan] = {}
-    for name, bound in per_user.items():
-        own_epsilon, own_delta = (rounded_down(stated(number) * parts[name]) for number in (epsilon, delta))
-        if times is not None:
-            plans[name] = plan_times(own_epsilon, own_delta, bound, selection, times)
-        elif counted and for_filter and selection in (None, "gaussian") and not two_draws:
-            plans[name] = plan_for_filter(own_epsilon, own_delta, bound, squared_share=squared_share)
-        elif counted:
-            plans[name] = calibrate(own_epsilon, own_delta, bound, law=selection, two_draws=two_draws)
-        else:
-            plans[name] = plan_without_counts(own_epsilon, own_delta, bound, selection)
-    spent = [(stated(plan.epsilon), stated(plan.delta)) for plan in plans.values()]
-    total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
-    return TablePlans(plans, rounded_up(total[0]), rounded_up(total[1]))
+    planned: Callable[[float, float, int], TablePlan]
+    if times is not None:
+        planned = partial(plan_times, selection=selection, times=times)
+    elif not counted:
+        planned = partial(plan_without_counts, selection=selection)
+    elif for_filter and selection in (None, "gaussian") and not two_draws:
+        planned = partial(plan_for_filter, squared_share=squared_share)
+    else:
+        planned = partial(calibrate, law=selection, two_draws=two_draws)
+    plans = {
+        name: planned(rounded_down(stated(epsilon) * parts[name]), rounded_down(stated(delta) * parts[name]), bound)
+        for name, bound in per_user.items()
+    }
+    total_epsilon = sum((stated(plan.epsilon) for plan in plans.values()), Fraction(0))
+    total_delta = sum((stated(plan.delta) for plan in plans.values()), Fraction(0))
+    return TablePlans(plans, rounded_up(total_epsilon), rounded_up(total_delta))
+
+
+def _check_weighted(selection: str, delta: float, *, two_draws: bool) -> None:
+    """Refuse what a weighted selection cannot have: a tiny delta, a second draw."""
+    chosen = Parameter("selection", selection)
+    if delta < LEAST_DELTA:
+        rule = Sentence("at least {least:g} for {chosen}", least=LEAST_DELTA, chosen=chosen)
+        refuse("delta", rule, delta, Sentence("take {selection:laplace} or {selection:gaussian}"))
+    if two_draws:
+        raise ParameterError(Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen))
 
 
 def plan_times(epsilon: float, delta: float, per_user: int, selection: str | None, times: Times) -> TablePlan:
