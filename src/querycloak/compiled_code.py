@@ -77,7 +77,7 @@ def _can_write(folder: str) -> bool:
 
 
 def _private_place() -> str:
-    """A folder of this user's, the same for all commands; another if somebody else has taken its name."""
+    """This user's folder, the same for all commands; a new one if another user owns that name."""
     import tempfile  # only where it is needed: this runs whenever querycloak is imported
 
     parent = os.environ.get("QUERYCLOAK_TMP") or tempfile.gettempdir()

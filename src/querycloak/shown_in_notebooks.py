@@ -1,4 +1,4 @@
-"""Values that a notebook shows as a page would: what they look like is the pages' business."""
+"""Base of values that notebooks display; `pages/` renders them."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ class AuditData:
         return self._holders[1]
 
     def owner_numbers(self, release: Target, users: pa.Array, names: pa.Array) -> Numbers | None:
-        """Index into `users` of each name's owner; -1 if it is somebody else; None if owners are unknown."""
+        """Index into `users` of each name's owner; -1 for an owner outside `users`; None if owners are unknown."""
         if release.owners is None:
             return None
         row = pc.index_in(names, release.owners["name"].combine_chunks())

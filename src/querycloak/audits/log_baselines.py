@@ -80,7 +80,7 @@ def k_anonymity(knowledge: AuditData) -> Target:
 
 
 def owners_under_seed(release: Release, log: SearchLog, seed: int) -> pa.Table | None:
-    """name and user of everybody whose rows stand in a release that was drawn with this seed.
+    """name and user of each person with rows in a release that was drawn with this seed.
 
     Methods draw the key of their names first, so that it can be drawn once more. None where names are no users of the
     log: they were made up, drawn in another way, or there are none.

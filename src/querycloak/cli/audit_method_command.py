@@ -1,4 +1,4 @@
-"""`querycloak audit method`: what runs prove about a guarantee, beside what is claimed and proven."""
+"""`querycloak audit method`: the epsilon that runs prove, beside the claimed and the proven guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`querycloak demo`: the main job, for somebody who sees it for the first time."""
+"""`querycloak demo`: a comparison of all methods on a synthetic log, for a first look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`querycloak describe`: what a release is and what it is good for, for the people who receive it."""
+"""`querycloak describe`: contents and uses of a release, for its receivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`querycloak evaluate`: what releases are good for, as tables of 80 columns."""
+"""`querycloak evaluate`: utility of releases, as tables of 80 columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`querycloak guarantee`: what a method promises, before anything is read."""
+"""`querycloak guarantee`: guarantee of a method from its options alone; reads no data."""
 
 from __future__ import annotations
 

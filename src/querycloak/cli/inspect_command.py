@@ -1,4 +1,4 @@
-"""`querycloak inspect`: what a log's owner sees of it."""
+"""`querycloak inspect`: profile of a log for its owner (private output)."""
 
 from __future__ import annotations
 

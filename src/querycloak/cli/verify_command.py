@@ -1,4 +1,4 @@
-"""`querycloak verify`: whether a release is whole, and is what was signed."""
+"""`querycloak verify`: checks that a release is whole and is the one that was signed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One log, released in every way, evaluated and attacked: step by step, so that it can be killed and goes on.
+"""Comparison of methods on one log: releases, evaluation and attacks in steps; a killed run continues.
 
 The log is split; releases are made of TRAIN alone, judged by TEST and attacked with TEST's people as the control. A
 release, its attacks and its users' profiles are one step: only the process that made a release knows whose row is

@@ -1,4 +1,4 @@
-"""A comparison in a few figures for each release: what is left of each task, what each attack gains, what is promised.
+"""Summary of a comparison: for each release its utility by task, its risk by attack, its guarantee.
 
 A figure knows its row in the table that it comes from, so that a page can be compared with the tables. Which measure
 and which setting stand for a task and an attack: `comparison_views`.

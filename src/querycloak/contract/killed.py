@@ -1,4 +1,4 @@
-"""Methods whose process is killed when the release is paid for and not saved: `python -m querycloak.contract.killed`.
+"""Methods that kill their process after payment and before saving: `python -m querycloak.contract.killed`.
 
 One process imports everything; each method then runs in a child that it forks, before any engine has threads.
 """

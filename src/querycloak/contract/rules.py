@@ -86,7 +86,7 @@ def says_what_it_is(trial: Trial) -> None:
 
 
 def promises_by_its_parameters_alone(trial: Trial) -> None:
-    """Guarantee and parameters are plain, survive JSON, and are the same for a copy and whenever somebody asks."""
+    """Guarantee and parameters are plain, survive JSON, and are the same for a copy and at each call."""
     method = trial.method
     described = method.describe()
     if list(described) != DESCRIBED:

@@ -182,7 +182,7 @@ class SparkEngine:
         return guarded(lambda: self._interruptible(work), self._explain, doing)
 
     def _interruptible(self, work: Callable[[], Result]) -> Result:
-        """In a thread of its own: Spark's Python waits for its Java's answer to the end, whoever interrupts it."""
+        """In a thread of its own: Spark's Python waits for the answer of Java and cannot be interrupted."""
         call = self._calls.submit(work)
         try:
             return call.result()

@@ -34,7 +34,7 @@ def require_answer(master: str) -> None:
 
 
 def answers_at(master: str) -> bool:
-    """True if somebody answers at this address."""
+    """True if a server answers at this address."""
     scheme, _, places = master.partition("://")
     for place in places.partition("/")[0].partition(";")[0].split(","):
         host, _, port = place.rpartition(":") if ":" in place else (place, "", "")
@@ -45,7 +45,7 @@ def answers_at(master: str) -> bool:
 
 
 def is_running() -> bool:
-    """True if somebody else has started a session here, which is then used and left running."""
+    """True if this process already has a session of another owner; it is used and left running."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext

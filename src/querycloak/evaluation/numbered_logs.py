@@ -99,7 +99,7 @@ class NumberedLogs:
         return WeightedPairs.of(first, second, weight, self.queries)
 
     def numbered(self, table: ir.Table, **columns: str) -> ir.Table:
-        """The table with numbers in place of texts; columns are given with what they hold, `query` or `url`."""
+        """The table with numbers in place of texts; `columns` maps each column to its content, `query` or `url`."""
         for column, holds in columns.items():
             table = self.vocabulary[holds].number(table, column)
         return table

@@ -36,7 +36,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class ChangedKey:
-    """A key whose change exceeds noise; `before` is None if it appeared, `after` is None if it vanished."""
+    """A key with a change that exceeds noise; `before` is None if it appeared, `after` is None if it vanished."""
 
     table: str
     key: Mapping[str, Any]

@@ -31,7 +31,7 @@ from querycloak.releases.tables import Table, whole_table
 from querycloak.text.english import public_phrases
 
 MOST_VALUES = 20
-"""Attributes with more values are told apart by the size of their groups alone."""
+"""Largest number of values of an attribute; beyond it only the sizes of its groups are compared."""
 OUTCOMES = 2
 
 

@@ -80,7 +80,7 @@ def _judged(release: Release, grades: str, levels: int) -> Judgements:
 
 
 def _log(release: Release) -> pa.Table | None:
-    """The table log if each of its rows is a result of somebody's search; None otherwise."""
+    """The table `log` if each of its rows is a result of a search; None otherwise."""
     table = release.tables.get("log")
     names = set() if table is None else set(table.schema.names)
     if not {"query", "url"} <= names or not {"session", "user"} & names or "count" in names:

@@ -1,4 +1,4 @@
-"""The rows of a log as lazy tables: searches, clicks, views, sessions; nothing is read before somebody asks."""
+"""Lazy tables of a log: searches, clicks, views, sessions. Nothing is read until a table is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search log as lazy tables: searches, clicks, sessions; nothing is read before somebody asks."""
+"""A search log: its files, and lazy tables of searches, clicks and sessions. Computing a table reads the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what somebody wants of counts to the epsilon that gives it, without data: the way back through `routes`."""
+"""Epsilon that reaches a wanted accuracy of counts, computed without data: the inverse of `routes`."""
 
 from __future__ import annotations
 

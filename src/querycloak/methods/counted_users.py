@@ -162,7 +162,7 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
 
 
 def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:
-    """Accuracy of a table whose plan is chosen on the log."""
+    """Accuracy of a table with a plan that is chosen on the log."""
     note = "The bound is chosen when the log is released, so all ranges cover every bound that may be chosen."
     reached = [of_plan(table, plan) for plan in candidates]
     cut = [] if all(plan.counts == "none" for plan in candidates) else [_cut_off_at_some_bound(table)]

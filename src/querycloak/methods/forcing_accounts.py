@@ -20,7 +20,7 @@ _TABLES = ("queries", "clicks", "sessions", "level-1")
 
 
 def forced_out_rule(method: str | None, variant: str, parameters: Mapping[str, Any]) -> ForcedOutRule | None:
-    """The rule of a release, or of a method whose setting is chosen; None if parameters do not say it."""
+    """The rule of a release, or of a method with chosen settings; None if parameters do not determine it."""
     if method == "k-anonymity":
         return ForcedOutRule(int(parameters["min_users"]) - 1)
     if method == "eu-records":

@@ -1,4 +1,4 @@
-"""Digests that say nothing without their secret; an engine makes them, so that names and texts stay there.
+"""Keyed digests of names and texts, computed inside the engine; without the key they reveal nothing.
 
 User names of a release are such digests: the key is drawn for one release and forgotten.
 """

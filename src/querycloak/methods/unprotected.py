@@ -38,7 +38,7 @@ def with_kept_rows(proven: Guarantee) -> Guarantee:
 
 
 def with_chosen_parameters(proven: Guarantee) -> Guarantee:
-    """The guarantee of a release whose owner looked at the log before choosing its parameters."""
+    """The guarantee of a release with parameters that its owner chose after looking at the log."""
     return replace(proven, unprotected=(*proven.unprotected, CHOSEN_ON_LOG))
 
 

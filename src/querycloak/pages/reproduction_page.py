@@ -1,4 +1,4 @@
-"""The page of a reproduced paper: what is printed beside what we have, and a plain statement for each."""
+"""Page of a reproduced paper: printed figures beside ours, with one statement for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A guarantee in plain words, for the person in charge of other people's privacy."""
+"""Explanation of a guarantee in plain words, for privacy officers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""card.json: what a release is and what it promises, for machines; and the schema that a loaded card must keep.
+"""card.json: description and guarantee of a release for machines, and the schema of a loaded card.
 
 Its first keys are those of `guarantee --json`. The schema is checked once, when a card is
 loaded: anybody can write a card.

@@ -35,7 +35,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A table of a release folder, read from its file each time somebody iterates."""
+    """A table of a release folder; each iteration reads its file."""
 
     path: Path
     schema: pa.Schema
@@ -62,7 +62,7 @@ class StoredTable:
 
 
 def load(folder: str | os.PathLike[str], on_step: Callable[[str, float], None] = lambda _what, _share: None) -> Release:
-    """The release in a folder; its tables stay on the disk until somebody reads them.
+    """The release in a folder; its tables stay on the disk until they are read.
 
     on_step: called with the file that is being compared with the card, and the share of its bytes that were.
     """
@@ -168,7 +168,7 @@ def _digest(file: BinaryIO, on_read: Callable[[int], None]) -> str:
 
 
 def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:
-    """A table whose columns and number of rows are those on its card."""
+    """A table, checked to have the columns and the number of rows that its card states."""
     path = place / entry["file"]
     try:
         form = _TEXTS.get(path.suffix, parquet)
@@ -182,7 +182,7 @@ def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:
 
 
 def _reach(tables: Mapping[str, Any]) -> dict[str, TableAccuracy]:
-    """Accuracy of the counts of each table whose card states it."""
+    """Accuracy of the counts of each table, as far as the card states it."""
     reaches = {kind: entry.get("reach") for kind, entry in tables.items()}
     return {kind: TableAccuracy.from_json(reach) for kind, reach in reaches.items() if reach is not None}
 

@@ -1,4 +1,4 @@
-"""A release: what a method made of a log, with the guarantee that goes with it."""
+"""A release: tables made from a log by a method, and their guarantee."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def model_of_phrases(phrases: Iterable[pa.RecordBatch], queries: Mapping[str, fl
 
 
 def model_of_queries(queries: Mapping[str, float], contexts: Container[Gram] | None = None) -> QueryModel:
-    """Return the model of whole queries with counts; contexts: the only ones whose continuations are needed."""
+    """Return the model of whole queries with counts; contexts: limits the model to continuations of these."""
     return QueryModel(queries, grams_of(((words_of(query), n) for query, n in queries.items()), LONGEST, contexts))
 
 

@@ -1,4 +1,4 @@
-"""Kinds of rows in a table `log`: what a query in a row stands for.
+"""Kinds of rows in a table `log`: the meaning of the query in a row.
 
 The value of a kind is the word that cards hold under `rows`.
 """

@@ -1,4 +1,4 @@
-"""The tables and figures of Hong et al. (EDBT 2012) as data: what they print, what can be, what we reach.
+"""Tables and figures of Hong et al. (EDBT 2012) as data: printed, possible and reached values.
 
 Printed numbers come first, and why they cannot come from the paper's constraints. All others are computed from the log
 without noise: private output, unless the log is synthetic.

@@ -1,4 +1,4 @@
-"""The steps of a sign-off: split, twin, evidence, release, pages; each is kept, so that a killed run goes on.
+"""Steps of a sign-off: split, twin, evidence, release, pages. A killed run continues after the last finished step.
 
 DIR/public/   release/  public.html
 DIR/private/  private.html  draft.html  plan.json  evaluation.json  audit.json  twin/

@@ -1,4 +1,4 @@
-"""What the owner typed in the studio: fields of text, the method and the plan they stand for, and the commands."""
+"""Form of the studio: typed fields, the method and plan made of them, and the equivalent commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People and their visits: how much, when, about what and for how long somebody searches."""
+"""Synthetic people: activity, visit times, topics and lengths of visits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many short texts as spans of one byte buffer: how a block of a log becomes Arrow columns without Python loops."""
+"""Many short texts as spans of one byte buffer, converted to Arrow columns without Python loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaks: does a folder hold users, queries or urls of the log anywhere but in the rows that were released?
+"""Leak check: users, queries and urls of the log in a folder, outside the rows that its release published.
 
 A release's rows are what its mechanism released. Names of files, metadata, dictionaries, card, datasheet and Croissant
 must not hold anything of the log, nor may the names in released rows be those of the log.
@@ -195,20 +195,25 @@ def _texts(texts: Iterable[str]) -> pa.Array:
 def _released(folder: Path) -> tuple[pa.Array, pa.Array]:
     """The queries and urls that a release's rows hold, and the names in them; nothing for another folder."""
     cells: dict[str, list[pa.Array]] = {"user": [], "texts": []}
-    if released_files(folder):
-        try:
-            release = load(folder)
-        except QuerycloakError:
-            release = None  # not a release that anybody vouches for: nothing in it counts as released
-        for table in release.tables.values() if release is not None else ():
-            for rows in in_pieces(batches_of(table)):
-                for name in rows.column_names:
-                    values = rows[name]
-                    flat = pc.list_flatten(values) if pa.types.is_list(values.type) else values
-                    if pa.types.is_string(flat.type):
-                        cells["user" if name == "user" else "texts"].append(flat.unique())
+    for name, texts in _text_columns(folder) if released_files(folder) else ():
+        cells["user" if name == "user" else "texts"].append(texts.unique())
     texts, names = (pa.chunked_array(cells[kind], pa.string()).unique().drop_null() for kind in ("texts", "user"))
     return texts, names
+
+
+def _text_columns(folder: Path) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Name and texts of every column of texts in a release's tables, piece by piece."""
+    try:
+        release = load(folder)
+    except QuerycloakError:
+        return  # nobody vouches for this release: nothing in it counts as released
+    for table in release.tables.values():
+        for rows in in_pieces(batches_of(table)):
+            for name in rows.column_names:
+                values = rows[name]
+                flat = pc.list_flatten(values) if pa.types.is_list(values.type) else values
+                if pa.types.is_string(flat.type):
+                    yield name, flat
 
 
 def _different(log: SearchLog, column: str) -> int:

@@ -85,7 +85,7 @@ class ForcedOut:
     name: ClassVar[str] = "forced-out"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes a method whose card says when a text comes out."""
+        """Needs a card that states the users a text needs to come out."""
         if release.method == "semantic" and release.variant in _OF_SEMANTIC:
             return _OF_SEMANTIC[release.variant]
         if release.method in NEVER:

@@ -1,7 +1,7 @@
-"""Inference: from a few harmless queries of a person, does that person also ask about something sensitive?
+"""Attribute inference: a person's sensitive topic or attribute, guessed from a few known harmless queries.
 
-Half of the targets do and half do not, so that a guess without the release is right half of the time. Releases by
-attributes are also asked for the country, device ... of a person; without the release the most common one is guessed.
+Half of the targets have the topic, so a guess without the release is right half of the time. In releases by attributes
+the attack also guesses the country, device ... of a person; without the release it guesses the most common one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ NOT_TIED = "its tables tie no query of a person to another, so nothing follows f
 
 
 class Inference:
-    """Among names that fit best what is known, or in sequences that hold it, is the topic more usual than elsewhere?"""
+    """Guesses the topic if it is more frequent in the best-fitting names, or sequences, than in the whole release."""
 
     name: ClassVar[str] = "inference"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes rows under names, sequences of queries, or attributes."""
+        """Needs rows under names, sequences of queries, or attributes."""
         return None if {"log", "sessions", "transitions"} & set(release.tables) or release.attributes else NOT_TIED
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def _finder() -> tuple[ConceptFinder, Flags]:
 
 
 def about(texts: pa.Array) -> Flags:
-    """For each topic whether each text is about it."""
+    """By topic and text: True if the text is about the topic."""
     finder, within = _finder()
     return within[:, finder.concepts(texts)]
 

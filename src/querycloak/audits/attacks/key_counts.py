@@ -1,4 +1,4 @@
-"""Published counts beside the true ones: what each person adds to them, as the method bounds it.
+"""Published counts beside the true ones, with the contribution of each person after the method's bounds.
 
 The attacker of differential privacy knows everybody else's rows and the method: all but the noise.
 """

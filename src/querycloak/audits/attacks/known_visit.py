@@ -1,4 +1,4 @@
-"""Known visit: somebody knows a few searches of one visit and its day; does exactly one name in the release fit?"""
+"""Known visit: names in a release that fit a few known searches of one visit and its day; success if one fits."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _BETWEEN = "\x1f"
 class KnownVisit:
     """Exactly one name has all known searches of a visit on its day, also with its attributes.
 
-    `right` asks in addition that the name is that person's.
+    In settings `right`, that name is also the person's own.
     """
 
     name: ClassVar[str] = "known-visit"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes rows under names, with days."""
+        """Needs rows under names, with days."""
         reason = release.without_names()
         return reason or (None if "time" in release.columns["log"] else "its rows have no times")
 
@@ -87,7 +87,7 @@ def _released_attributes(release: Target, knowledge: AuditData) -> tuple[str, ..
 
 
 def _released_rows(release: Target, attributes: Sequence[str], unit: str) -> pa.Table:
-    """user, group and query of each row, the query with its day and group in front."""
+    """user, group and query of each row; the query is prefixed with its day and group."""
     if attributes:
         rows = whole_table("log", release.cells["log"])
         name, days = rows["session"], rows["day"]
@@ -128,7 +128,7 @@ def _visits(log: SearchLog, users: pa.Array, random: np.random.Generator) -> pa.
 
 
 def _texts(visits: pa.Table, attributes: Sequence[str], groups: set[str], unit: str) -> pa.Array:
-    """What is known of each search, written as released rows are: its day, its group and its query."""
+    """Known part of each search, spelled as in released rows: its day, its group and its query."""
     group = _joined(visits, attributes).combine_chunks()
     if attributes:
         coded = group.dictionary_encode()
@@ -150,7 +150,7 @@ def _group_of(cell: Sequence[str], attributes: Sequence[str], groups: set[str]) 
 
 
 def _first(visits: pa.Table, known: pa.Array, texts: pa.Array, number: int) -> tuple[Numbers, Numbers]:
-    """People whose visit has this many different searches, and the numbers of the first of them among `texts`."""
+    """People with this number of different searches in a visit, and indices into `texts` of the first ones."""
     person = visits["person"].to_numpy()
     code = pc.index_in(known, texts).to_numpy(zero_copy_only=False).astype(np.int64)
     _, once = np.unique(person * (len(texts) + 1) + code, return_index=True)

@@ -1,4 +1,4 @@
-"""Membership: is a person in the log? Judged by the published counts, by somebody who knows everybody else's rows.
+"""Membership inference from published counts, by an attacker who knows the rows of everybody else.
 
 The score of a person is the log-likelihood ratio of the counts with and without that person's keys. Thresholds come
 from one half of the people who are not in the log, false alarms are counted on the other half; ties are broken at
@@ -39,7 +39,7 @@ class Membership:
     name: ClassVar[str] = "membership"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:
-        """It takes counts of what was asked."""
+        """Needs counts of keys as they were typed."""
         if release.proven is not None and release.proven.neighbours == "replace-query":
             return NOT_HIDDEN
         if not release.rows.is_verbatim:
@@ -63,7 +63,7 @@ class Membership:
             yield from _at(allowed, scored, releases[0])
 
     def _counts(self, release: Target, knowledge: AuditData) -> list[TestedKeys]:
-        """Counts beside the true ones; kept, because a release may be judged alone and with others."""
+        """Published beside true counts; cached, because a release may be judged alone and with others."""
         counted = next((counts for each, counts in self._counted if each is release), None)
         if counted is None:
             counted = list(key_counts(release, knowledge))
@@ -72,7 +72,7 @@ class Membership:
 
 
 class Scores(NamedTuple):
-    """Scores of members, of others who set thresholds, of others who are tested; and how many draws of noise decide."""
+    """Scores of members, of non-members that set thresholds and of those tested; number of deciding draws."""
 
     members: Floats
     reference: Floats
@@ -105,7 +105,7 @@ class Evidence(NamedTuple):
 
 
 class Law(NamedTuple):
-    """Attacker's model of counts: the noise, and True if only keys that somebody holds come out."""
+    """Attacker's model of counts: the noise; `own` is True if only keys of users in the log come out."""
 
     logarithm: Callable[[Floats], Floats]
     own: bool

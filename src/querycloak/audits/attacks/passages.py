@@ -1,4 +1,4 @@
-"""All that a folder says outside the rows that were released: names of files, metadata, dictionaries, texts.
+"""Text of a release folder outside its released rows: names of files, metadata, dictionaries, documents.
 
 Cells of a release's own tables are what a mechanism released. Whatever else is there must not hold anything of a log.
 """

@@ -1,4 +1,4 @@
-"""Linkage of periods: somebody has a log of the same people from another time, and looks for each by profile."""
+"""Linkage of periods: a log of the same people from another time, matched to released names by tf-idf profiles."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _COMMON = 0.1  # words of more people than this tell nobody apart, and cost most
 
 
 class PeriodLinkage:
-    """Everybody of the other period is compared with everybody in the release, by tf-idf of queries and words."""
+    """Ranks the names of the release for each person of the other period, by tf-idf of queries and words."""
 
     name: ClassVar[str] = "linkage-periods"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:
-        """It takes rows under names, a log of another time, and the truth to judge by."""
+        """Needs rows under names, a log of another time, and the owners of names to judge by."""
         if release.without_names() is not None:
             return release.without_names()
         if knowledge.other_period is None:
@@ -60,7 +60,7 @@ class PeriodLinkage:
 
 
 def _people(release: Target, knowledge: AuditData) -> tuple[pa.Array, pa.Array]:
-    """Some people who are in both: their names in the release, and who they are."""
+    """A sample of people in both logs: their names in the release, and their user ids."""
     other = knowledge.other_period
     if other is None or release.owners is None:
         return pa.array([], pa.string()), pa.array([], pa.string())
@@ -113,7 +113,7 @@ def _weighed(counts: sp.csr_matrix, weight: Floats) -> sp.csr_matrix:
 
 
 def _ranks(known: sp.csr_matrix, released: sp.csr_matrix) -> tuple[Floats, Floats]:
-    """For each person how many others are more like the known profile than the right one, and how many as much."""
+    """By person: names more similar to the known profile than the right one, and names as similar."""
     above, equal = np.zeros(known.shape[0]), np.zeros(known.shape[0])
     across = released.T.tocsr()
     for first in range(0, known.shape[0], _ROWS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Secrets: the share of queries that give somebody away, kind by kind, that stand in the release word for word."""
+"""Secrets: the share of sensitive queries, by kind, that stand in the release word for word."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ALL = "all kinds"
 
 
 class PlantedSecrets:
-    """A secret is out if its text stands in a table; the control's secrets are out if somebody else's are the same."""
+    """A secret is out if its text stands in a table; a control secret is out if a member has the same one."""
 
     name: ClassVar[str] = "secrets"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes the truth."""
+        """Needs the truth about the log."""
         return None if knowledge.truth is not None else NO_TRUTH
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
-"""Reconstruction: do the rows under a name tell what that person really asked about, although texts were replaced?
+"""Reconstruction: a person's true concepts, read from the replaced queries under that person's name.
 
-Compared by concepts of WordNet, so that a rephrased query counts as told.
+A comparison of WordNet concepts, so a rephrased query counts as a success.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Flags = NDArray[np.bool_]
 
 
 class Reconstruction:
-    """The attacker takes each row at its word; `most frequent` takes each name's most frequent concept only."""
+    """Guesses the concept of each row; in setting `most frequent`, only the most frequent concept of each name."""
 
     name: ClassVar[str] = "reconstruction"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes rows under names, and to know whose they are."""
+        """Needs rows under names, and the owners of names."""
         return release.without_names() or (None if release.owners is not None else NO_OWNERS)
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
-        """For people in the log, beside what the same rows would tell about people who are not in it."""
+        """Success for people in the log, beside success of the same rows for people outside it."""
         person, concept, times = _released(release, knowledge)
         concepts = _finder().concepts(knowledge.texts)
         own, others = (_pairs(people, concepts) for people in (knowledge.members, knowledge.controls))

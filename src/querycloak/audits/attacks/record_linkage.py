@@ -1,4 +1,4 @@
-"""Linkage of records: do two records without names come from one person? A pairwise model, learnt on other people."""
+"""Record linkage: a pairwise model, learnt on other people, finds records without names of one person."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class RecordLinkage:
     name: ClassVar[str] = "linkage-records"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes rows of people, whose names it hides from the attacker, and a learner."""
+        """Needs rows of people, without their names, and scikit-learn."""
         if "log" not in release.tables:
             return "its tables hold counts, and no records that could be linked"
         return release.without_names() or (None if find_spec("sklearn") else NEEDS_LEARNING)

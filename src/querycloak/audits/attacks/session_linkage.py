@@ -1,4 +1,4 @@
-"""Linkage of sessions: do two mini-sessions under different ids come from one person? A model learnt on others says."""
+"""Session linkage: a model, learnt on other people, finds mini-sessions under different ids of one person."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SessionLinkage:
     name: ClassVar[str] = "linkage-sessions"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes sessions whose owners are known, and a learner."""
+        """Needs sessions with known owners, and scikit-learn."""
         if "log" not in release.tables or release.rows is not RowKind.RECORDS:
             return "it has no sessions under ids of their own"
         if release.parameters.get("linked") == "user":

@@ -1,4 +1,4 @@
-"""Singling out: somebody knows a few queries of a person; does exactly one name in the release fit?"""
+"""Singling out: names in a release that hold a few known queries of a person; success if exactly one does."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MOST_KNOWN = 5
 
 
 class SinglingOut:
-    """Exactly one name holds all m known queries; `released`: all of those that the release holds at all.
+    """Exactly one name holds all m known queries; in settings `released`, all known queries that the release holds.
 
-    `right` asks in addition that the name is that person's.
+    In settings `right`, that name is also the person's own.
     """
 
     name: ClassVar[str] = "singling-out"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes rows under names."""
+        """Needs rows under names."""
         return release.without_names()
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:

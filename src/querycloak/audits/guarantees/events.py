@@ -1,4 +1,4 @@
-"""Events by which two laws can be told apart: one number beyond a point, or all numbers together by their likelihoods.
+"""Candidate events for the sampling test: one number beyond a point, or the likelihood ratio of all numbers.
 
 Which event is best is learnt from runs. Other runs judge it, so learning cannot bias the result.
 """

@@ -226,7 +226,7 @@ def _counts_of_weighted(counted: WeightedSelection, past: Past) -> Step:
 
 
 def _buckets(selection: WeightedSelection, scout: PreselectionRound) -> list[str]:
-    """Every bucket that somebody holds, of keys or of parts."""
+    """Every bucket with users, of keys or of parts."""
     rows = selection.keys if scout.parts is None or selection.pieces is None else selection.pieces
     buckets: list[str] = selection.engine.fetch(rows.select("bucket").distinct())["bucket"].to_pylist()
     return buckets

@@ -1,4 +1,4 @@
-"""Many runs at once of thresholded counts, and of tables whose keys are public once others came out."""
+"""Many runs at once of thresholded counts, and of tables with keys that follow from other released keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def thresholded_of_runs(
     published_noise: Noise | None = None,
     tie_probability: float = 0.0,
 ) -> pa.Table:
-    """The keys whose noisy count exceeds the threshold, in each run; table: keys with their counts `n`, sorted."""
+    """The keys with a noisy count above the threshold, in each run; table: keys with their counts `n`, sorted."""
     passed = release(
         table["n"].to_numpy(),
         noise,
@@ -66,7 +66,7 @@ def sorted_counts(counts: KeyCounts) -> pa.Table:
 def above_of_public(
     counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness, runs: int
 ) -> pa.Table:
-    """The public keys whose noisy count exceeds the threshold, in each run; counts may hold no others."""
+    """The public keys with a noisy count above the threshold, in each run; `counts` holds public keys only."""
     return _above_of_public(sorted_counts(counts), public, noise, threshold, randomness, runs)
 
 

@@ -61,7 +61,7 @@ def numbered(table: pa.Table, run: int | IntArray) -> pa.Table:
 
 
 def renumbered(table: pa.Table, runs: IntArray) -> pa.Table:
-    """The table whose run i is run runs[i] of a larger whole."""
+    """The table with its run i renumbered to runs[i]."""
     return table.set_column(0, RUN, pa.array(runs[table[RUN].to_numpy()]))
 
 

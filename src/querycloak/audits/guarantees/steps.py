@@ -82,7 +82,7 @@ def steps_of(counted: object, past: Past) -> Sequence[Step]:
 
 
 def each_is_drawn(cells: Iterable[str], drawn: Mapping[str, Number]) -> Limit:
-    """No cell that somebody holds may be skipped: otherwise one more user decides whether others' cells are drawn."""
+    """No cell with users may be skipped: otherwise one more user decides whether the cells of others are drawn."""
     return Limit("cells that somebody holds and that draw no noise", len(set(cells) - set(drawn)), 0)
 
 

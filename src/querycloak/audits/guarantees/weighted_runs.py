@@ -222,7 +222,7 @@ class WeightedRuns:
         return self.keys.pairs.sums(self.keys.pairs.weights(interest))
 
     def _is_held(self, known: IntArray) -> Mask:
-        """Keys that are left and that somebody holds."""
+        """Keys that are left and have a user."""
         left: Mask = known > 0
         if self.counting_pairs is None:
             return left

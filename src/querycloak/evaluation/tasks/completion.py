@@ -36,7 +36,7 @@ class SortedTexts(NamedTuple):
 
     @classmethod
     def of(cls, texts: pa.LargeStringArray) -> SortedTexts:
-        """The texts of an Arrow array, whose bytes are not copied."""
+        """The texts of an Arrow array, without a copy of their bytes."""
         _, offsets, data = texts.buffers()
         places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         return cls(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), places)

@@ -1,4 +1,4 @@
-"""Task counts: how far published counts are from the users behind them, what is missing, and what nobody asked."""
+"""Task counts: error of published counts against true numbers of users, missing keys, and spurious keys."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def key_share(true: ArrayLike, keys: int) -> float | None:
 
 
 def volume_share(true: ArrayLike, volume: int) -> float | None:
-    """The share of all (user, key) of the log whose key is there."""
+    """Share of all (user, key) pairs of the log with a released key."""
     return _share(_total(true), volume)
 
 

@@ -1,4 +1,4 @@
-"""Task language: what a release knows about queries of people whom it has never seen.
+"""Task language: fit of a release's language model to queries of held-out people.
 
 Every subject gets a model of its own (`releases/release_model.py`): whole queries, n-grams of words and, the same for
 all, a public model of characters. The original's model has the log itself.

@@ -1,4 +1,4 @@
-"""Task loss: how much of what was typed is left, word by word (normalised certainty penalty)."""
+"""Task loss: information left of the typed queries, word by word (normalised certainty penalty)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task profiles: what people are interested in, by topics, in the log and in the release.
+"""Task profiles: interests of people by topic, in the release against the log.
 
 A folder tells interests pooled over all its rows. Interests of single users can be compared only if it is known whose
 row is whose: the process that makes a release knows that, a folder does not.
@@ -79,7 +79,7 @@ def pooled_loss_on_topics(before: Floats, after: Floats) -> float | None:
 
 
 def kept_share(before: Ints, after: Ints) -> float:
-    """The share of queries whose concept is the one that they had."""
+    """Share of queries that keep their concept."""
     return float((np.asarray(before) == np.asarray(after)).mean()) if len(before) else 1.0
 
 

@@ -1,4 +1,4 @@
-"""Task ranking: whether the urls of a query stand in the order in which other people click them."""
+"""Task ranking: order of a query's urls against the clicks of other people."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class PreparedRanking:
         return self._graphs.logs.vocabulary["query"].texts.take(pa.array(self._clicks.left[self._starts[:-1]]))
 
     def scores(self, subject: Subject) -> Iterator[CaseScores | Figure]:
-        """Absent queries count 0. A case whose values are all tied has no tau and is unanswered."""
+        """Absent queries count 0. A case with ties only has no tau and is unanswered."""
         released = _looked_up(self._graphs.clicks(subject), self._clicks, self._graphs.logs.urls)
         values = taus(released, self._clicks.weight, self._starts)
         cases = np.arange(len(values))

@@ -42,7 +42,7 @@ class Walk(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """For each query asked the urls whose ranks are wanted, ascending: `url[starts[i]:starts[i + 1]]`."""
+    """Urls to rank for each query, ascending: `url[starts[i]:starts[i + 1]]`."""
 
     query: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -265,7 +265,7 @@ class PreparedWalk(PreparedSearches):
     """The task for one TEST."""
 
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
-        """A search from whose query no url is reached is not answered."""
+        """A search is unanswered if no url is reached from its query."""
         logs, cases = self._graphs.logs, self._cases
         walk = walk_of(self._graphs.clicks(subject), self._graphs.next(subject))
         rank, reached = ranks(cases.wanted, walk, logs.urls, logs.engine.threads)

@@ -203,7 +203,7 @@ class PreparedFeedback(PreparedSearches):
     """The task for one TEST."""
 
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
-        """A search whose query the release has no urls for is not answered."""
+        """A search is unanswered if the release has no url for its query."""
         logs, cases = self._graphs.logs, self._cases
         clicks = self._graphs.clicks(subject)
         for random in (False, True):

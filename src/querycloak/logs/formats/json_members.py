@@ -1,4 +1,4 @@
-"""The members of JSON objects that somebody asks for, as spans of bytes, compiled: no object is built.
+"""Scanner of JSON objects: requested members as spans of bytes, compiled, without building objects.
 
 The scanner accepts only what it is sure about. A record that is no object, or that is odd (a name asked for twice, a
 name with an escape, a surrogate, a huge number, deep nesting, anything that is not JSON), is left to `parse_object`,

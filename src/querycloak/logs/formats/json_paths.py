@@ -1,4 +1,4 @@
-"""Paths of members that somebody asks for, as tables for the scanner: what it compares each name with."""
+"""Tables of requested JSON paths for the scanner: the names that it compares at each depth."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _UNPROTECTED_IN = {
 
 @dataclass(frozen=True, kw_only=True)
 class KAnonymity(Method):
-    """Release queries, pairs or rows whose query at least `min_users` users share."""
+    """Release queries, pairs or rows of queries that at least `min_users` users share."""
 
     name = "k-anonymity"
     summary = "What at least k users share; a baseline."
@@ -190,7 +190,7 @@ class _SharedKeys:
 
 @dataclass(frozen=True)
 class _SharedRows:
-    """A log whose queries and pairs of enough users are known."""
+    """A log with its queries and pairs of enough users computed."""
 
     log: SearchLog
     queries: ir.Table

@@ -1,4 +1,4 @@
-"""Synthetic users: pairs given to them so that every total is met and associations come close (optimal.md, default, 5).
+"""Synthetic users: pairs dealt to them keep every total and come close to associations (optimal.md, default, 5).
 
 All of it reads noisy tables only. A slot is one pair of one user; dealing decides which pair stands in it.
 """
@@ -239,7 +239,7 @@ def _present(dealt, links):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _proposed(wanted, short, dealt, holders, links, state):  # type: ignore[no-untyped-def]
-    """Two slots whose exchange brings a link's pairs together, or apart; the same slot twice if none was found."""
+    """Two slots to exchange so that a link's pairs come together, or apart; the same slot twice if none was found."""
     one, two = links.first[wanted], links.second[wanted]
     if below(state, 2):
         one, two = two, one

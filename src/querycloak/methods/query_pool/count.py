@@ -51,13 +51,13 @@ class Pooling:
     def release_public(
         self, counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
     ) -> pa.Table:
-        """The public keys whose noisy count exceeds the threshold."""
+        """The public keys with a noisy count above the threshold."""
         return release_public(counts, public, noise, threshold, randomness)
 
     def release_keys(
         self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness, tie: float
     ) -> pa.Table:
-        """The keys of the log whose noisy count exceeds the threshold, or equals it and passes by chance."""
+        """The keys of the log with a noisy count above the threshold, or equal to it and passed by chance."""
         return release_keys(counts, noise, threshold, randomness, tie_probability=tie).table
 
     def count(self, contributions: ir.Table, key: Sequence[str]) -> KeyCounts:
@@ -97,7 +97,7 @@ class Pooling:
         return Drawn(tables, counts="public-keys", reach=self.reached(queries.num_rows), parameters=self.chosen())
 
     def reached(self, queries: int) -> dict[str, TableAccuracy]:
-        """Accuracy of tables whose thresholds depend on the number of released queries."""
+        """Accuracy of tables with thresholds that depend on the number of released queries."""
         return of_pairs(self.method, queries)
 
     def chosen(self) -> dict[str, str | None]:

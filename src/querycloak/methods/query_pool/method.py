@@ -111,7 +111,7 @@ class QueryPool(Method):
     noises: Mapping[str, Noise] = field(init=False, repr=False)
     thresholds: Mapping[str, int] = field(init=False, repr=False)
     tie_probabilities: Mapping[str, float] = field(init=False, repr=False)
-    """By table: the chance of a key outside public lists whose noisy count equals the threshold; 0 if absent."""
+    """Chance by table that a key outside public lists passes with a noisy count equal to the threshold; 0 if absent."""
     outside: OutsidePlan | None = field(init=False, repr=False)
     """Selections of keys outside public lists; None if all noise is Laplace."""
     _guarantee: Guarantee = field(init=False, repr=False)

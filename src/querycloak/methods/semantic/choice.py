@@ -55,7 +55,7 @@ def check_choice(method: Semantic) -> None:
 
 
 def wanted_draws(method: Semantic) -> int | None:
-    """Number of draws whose totals shall be read, where candidates are chosen by it."""
+    """Planned number of draws behind totals; candidates are chosen by it."""
     if method.candidates is None:
         return None
     from querycloak.methods.semantic.domains import TOTALS, parse_candidates
@@ -104,7 +104,7 @@ class _Countable(NamedTuple):
 
 
 def most_countable(loss: float, draws: int, taxonomy: ReadTaxonomy | None) -> Choice:
-    """The most candidates whose totals are predicted to be readable with this number of draws; else the fewest."""
+    """The most candidates with totals predicted to be readable from this number of draws; else the fewest."""
     listed = list(_of_wordnet(loss) if taxonomy is None else _of_table(taxonomy(), loss))
     readable = [each for each in listed if each.distance / math.sqrt(draws) <= READABLE]
     number = max((each.number for each in readable), default=min(each.number for each in listed))

@@ -72,7 +72,7 @@ def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, rando
 def noisy_cells(
     occupied: NDArray[np.int64], cells: int, noise: Laplace, randomness: Randomness
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The cells whose count plus noise exceeds 0, and that sum; empty cells are drawn by how many pass."""
+    """The cells with a noisy count above 0, and that count; of empty cells the number that pass is drawn."""
     keys, counts = np.unique(occupied, return_counts=True)
     drawn = counts + randomness.noise(noise, len(keys))
     passed = drawn > 0

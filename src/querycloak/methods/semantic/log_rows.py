@@ -1,4 +1,4 @@
-"""Rows of a log whose candidates the log itself gave: select, then draw (log_domain.md)."""
+"""Rows of a log with candidates from the log itself: select, then draw (log_domain.md)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def candidates_of(selected: pa.Table, loss: float) -> list[str]:
 
 
 class ListedQueries(Replacement):
-    """The draw over listed queries: a taxonomy of one level, whose root stands for all others."""
+    """The draw over listed queries: a taxonomy of one level; its root stands for all other queries."""
 
     @classmethod
     def among(cls, method: LogSemantic, candidates: list[str]) -> ListedQueries:

@@ -37,7 +37,7 @@ LEAST_USERS = 100
 
 
 def check_language(engine: Engine, searches: ir.Table, concepts_of: Callable[[pa.Array], NDArray[np.int32]]) -> None:
-    """Refuse a log of whose users too few began with a word that the taxonomy has."""
+    """Refuse a log if too few users began with a word of the taxonomy."""
     window = ibis.window(group_by=searches.user, order_by=[searches.time, searches.query])
     numbered = searches.mutate(place=ibis.row_number().over(window))
     users = known = 0

@@ -59,7 +59,7 @@ class DrawChannel:
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """For each label the number of draws whose input had it: unbiased estimates given the log."""
+    """Estimated number of draws with each label as input; unbiased given the log."""
 
     labels: pa.Array
     rows: NDArray[np.int64]

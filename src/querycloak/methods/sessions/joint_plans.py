@@ -168,7 +168,7 @@ def plans_with_public(
     counted: bool,
     for_filter: bool = False,
 ) -> tuple[SelectionPlan, PublicPlans]:
-    """Plans of tables that come out first, and of those whose keys are public then, within one budget.
+    """Plans of the tables drawn first, and of the tables with keys that follow from these, within one budget.
 
     parts: of all tables. With weights all tables share one mu^2, otherwise epsilons add up (sessions.md).
     """

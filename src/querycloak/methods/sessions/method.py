@@ -120,7 +120,7 @@ class Sessions(KeysMethod):
     pairs: bool = field(init=False, repr=False)
     """Whether sequences are pairs of queries that another table released."""
     public: PublicPlans | None = field(init=False, repr=False, default=None)
-    """The plans of tables whose keys are public once others came out, if they are known before the data."""
+    """The plans of tables with keys that follow from released queries, if they are known before the data."""
 
     def __post_init__(self) -> None:
         self.check_choices()

@@ -1,4 +1,4 @@
-"""The budget of tables whose keys are public once others came out, and what their counts are worth (sessions.md)."""
+"""Budget and accuracy of tables with keys that follow from released queries (sessions.md)."""
 
 from __future__ import annotations
 

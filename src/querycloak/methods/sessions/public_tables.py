@@ -1,4 +1,4 @@
-"""Tables whose keys are public once others came out: pairs of released queries, reformulations (sessions.md)."""
+"""Tables with keys that follow from released queries: pairs of queries, reformulations (sessions.md)."""
 
 from __future__ import annotations
 

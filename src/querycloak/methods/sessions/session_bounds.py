@@ -41,7 +41,7 @@ def sensitivity(sessions: int, queries: int) -> int:
 
 
 def checked_bounds(sessions: int, queries: int, *, force: bool) -> SessionBounds:
-    """The bounds, if they make few enough sequences or somebody insists."""
+    """The bounds; refused if they make too many sequences, unless the caller insists."""
     bounds = SessionBounds(
         natural("sessions_per_user", sessions, "say how many sessions of one user may count"),
         whole(

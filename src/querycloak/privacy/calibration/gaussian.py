@@ -1,4 +1,4 @@
-"""Gaussian mechanisms one after another, each of which may look at the earlier ones: what they cost together.
+"""Composition of adaptive Gaussian mechanisms: total squared loss, delta and largest loss.
 
 Proofs: selection.md, claims 1 and 2.
 """

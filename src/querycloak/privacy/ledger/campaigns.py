@@ -1,4 +1,4 @@
-"""The spending record: what each user has spent of a budget that was charged beforehand (ledger.md).
+"""Spending of a campaign: part of a charged budget that each user has used (ledger.md).
 
 A campaign is one charge of the ledger that pays for some number of queries of each user, in one release or in several.
 The record is an SQLite file beside the ledger. Users stand in it under a keyed hash. The key is in the file too, so

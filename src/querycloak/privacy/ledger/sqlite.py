@@ -1,4 +1,4 @@
-"""SQLite files of our own: how they are made, told from others, opened for one transaction, and brought up to date.
+"""SQLite files of querycloak: creation, recognition, transactions, and upgrade of older versions.
 
 Both books, the ledger and the spending record, are such files (ledger.md: durability, foreign and damaged files).
 """
