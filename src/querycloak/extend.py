@@ -10,12 +10,12 @@ from querycloak.lazy_names import loaded as _loaded
 TYPE_CHECKING = False  # not from typing, as in `querycloak`
 if TYPE_CHECKING:  # what type checkers see
     from querycloak.audits.attack import Attack, Finding, Share
+    from querycloak.audits.audit_data import AuditData
     from querycloak.audits.guarantees.exact_test import ExactTester
     from querycloak.audits.guarantees.mechanism import Outcomes, Pair
     from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
     from querycloak.audits.guarantees.sampling_test import SamplingTester
     from querycloak.audits.guarantees.steps import Past, Step, steps_of
-    from querycloak.audits.knowledge import AuditData
     from querycloak.evaluation.target import Target
     from querycloak.evaluation.task import CaseScores, Figure, Logs, Measure, Subject, Task
     from querycloak.exports.export import Output
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # what type checkers see
 _HOMES = {
     "ALWAYS": "querycloak.methods.unprotected",
     "Attack": "querycloak.audits.attack",
-    "AuditData": "querycloak.audits.knowledge",
+    "AuditData": "querycloak.audits.audit_data",
     "AuditLogs": "querycloak.methods.method",
     "COUNTS": "querycloak.releases.release",
     "CaseScores": "querycloak.evaluation.task",

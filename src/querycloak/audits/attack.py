@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.evaluation.target import Target
 
 Z_95 = 1.959963984540054  # both sides of a normal law, 95 %

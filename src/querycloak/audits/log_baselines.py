@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.eu_records.count import session_records

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from querycloak.audits.attack import Attack, Finding, PooledAttack
 from querycloak.audits.attack_registry import LEARNING, NEEDS, attacks_named
-from querycloak.audits.knowledge import TARGETS, AuditData
+from querycloak.audits.audit_data import TARGETS, AuditData
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS, log_baselines
 from querycloak.errors import InputError, ResourceError
 from querycloak.evaluation.aggregations import different_names, repeats

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from querycloak.audits.attack import Finding
 from querycloak.audits.attack_registry import ATTACKS, attacks_named
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.audits.log_baselines import log_baselines, owners_under_seed
 from querycloak.audits.release_audit import COLUMNS, attacked_by, row_of
 from querycloak.comparison.comparison_folder import AUDIT, EVALUATION, ComparisonFolder

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.engines import Engine
 from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog, read

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacks.passages import FolderPassage, passages, public_text, released_files
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.attacks.folder_passages import FolderPassage, passages, public_text, released_files
+from querycloak.audits.audit_data import AuditData
 from querycloak.errors import InputError, QuerycloakError
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog, check_log

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import AuditData, NameIndex, Numbers, UserHistories
+from querycloak.audits.audit_data import AuditData, NameIndex, Numbers, UserHistories
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import OTHER as ATTRIBUTE_OTHER

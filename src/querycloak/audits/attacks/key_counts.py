@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.knowledge import AuditData, Numbers
+from querycloak.audits.audit_data import AuditData, Numbers
 from querycloak.engines import Engine
 from querycloak.evaluation.released_cells import OUTCOMES, CellsOfCard, cells_table, places_of
 from querycloak.evaluation.target import Target

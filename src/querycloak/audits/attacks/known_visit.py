@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import AuditData, NameIndex, Numbers
+from querycloak.audits.audit_data import AuditData, NameIndex, Numbers
 from querycloak.evaluation.target import NO_OWNERS, Target
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.eu_records.hierarchies import coarser_and_coarser, levels_of

@@ -18,7 +18,7 @@ from scipy.stats import beta, rankdata
 
 from querycloak.audits.attack import Z_95, Finding, Share
 from querycloak.audits.attacks.key_counts import Contributions, Floats, TestedKeys, key_counts
-from querycloak.audits.knowledge import AuditData, Numbers
+from querycloak.audits.audit_data import AuditData, Numbers
 from querycloak.evaluation.target import Target
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import AuditData, rows_of
+from querycloak.audits.audit_data import AuditData, rows_of
 from querycloak.errors import InputError
 from querycloak.evaluation.target import NO_OWNERS, Target, in_pieces
 

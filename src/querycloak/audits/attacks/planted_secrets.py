@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.errors import InputError
 from querycloak.evaluation.target import Target
 from querycloak.text.normalisation import normalise

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import AuditData, Numbers, UserHistories
+from querycloak.audits.audit_data import AuditData, Numbers, UserHistories
 from querycloak.evaluation.target import NO_OWNERS, Target, in_pieces
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.wordnet import wordnet

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.audits.log_baselines import ORIGINAL
 from querycloak.evaluation.target import Target, in_pieces
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacks.planted_secrets import ALL, NO_TRUTH, secrets_of
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.errors import ParameterError
 from querycloak.evaluation.target import Target
 from querycloak.language.character_model import character_bits

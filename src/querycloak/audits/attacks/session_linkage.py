@@ -21,7 +21,7 @@ from querycloak.audits.attacks.record_linkage import (
     coarser,
     judged_pairs,
 )
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.evaluation.target import NO_OWNERS, Target
 from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import whole_table

@@ -7,7 +7,7 @@ from itertools import product
 from typing import ClassVar
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import WAYS, AuditData
+from querycloak.audits.audit_data import WAYS, AuditData
 from querycloak.evaluation.target import NO_OWNERS, Target
 
 MOST_KNOWN = 5

@@ -21,7 +21,7 @@ from querycloak.methods.keys.thresholded import KeyCounts, by_count, by_noisy_co
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.outside_plan import OutsidePlan
-from querycloak.methods.query_pool.reached import of_pairs
+from querycloak.methods.query_pool.pool_accuracy import of_pairs
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import Randomness

@@ -340,7 +340,7 @@ class QueryPool(Method):
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """Accuracy by noise and thresholds; for pairs of public keys, from the fewest to the most queries possible."""
-        from querycloak.methods.query_pool.reached import of_pool
+        from querycloak.methods.query_pool.pool_accuracy import of_pool
 
         return of_pool(self)
 

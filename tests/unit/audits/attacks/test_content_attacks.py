@@ -18,7 +18,7 @@ from querycloak.audits.attacks.inference import NOT_TIED, Inference
 from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
 from querycloak.audits.attacks.reconstruction import Reconstruction
 from querycloak.audits.attacks.regurgitation import Regurgitation
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.audits.log_baselines import original, owners_under_seed
 from querycloak.engines import Engine
 from querycloak.errors import InputError

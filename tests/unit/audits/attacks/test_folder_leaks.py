@@ -12,7 +12,7 @@ import pytest
 
 import querycloak as qc
 from querycloak.audits.attacks.folder_leaks import NAMES, FolderLeaks, Leak
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.evaluation.target import Target

@@ -21,7 +21,7 @@ from querycloak.audits.attacks.record_linkage import (
     features,
     same_user,
 )
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.audits.log_baselines import original, pseudonyms
 from querycloak.engines import Engine
 from querycloak.errors import InputError

@@ -13,7 +13,7 @@ import pytest
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacks import key_counts
 from querycloak.audits.attacks.membership import NOT_HIDDEN, OTHER_TEXTS, Evidence, Membership, independent_draws
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.engines import Engine
 from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog, read

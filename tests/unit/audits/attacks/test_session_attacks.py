@@ -13,7 +13,7 @@ import querycloak as qc
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacks.known_visit import KnownVisit
 from querycloak.audits.attacks.session_linkage import SessionLinkage, sessions_of
-from querycloak.audits.knowledge import AuditData
+from querycloak.audits.audit_data import AuditData
 from querycloak.audits.log_baselines import owners_under_seed
 from querycloak.engines import Engine
 from querycloak.evaluation.target import NO_OWNERS, Target
