@@ -146,6 +146,11 @@ class Randomness:
         parts = (self._inverted(RareEvents(size, chance), 0, number) for size, number in share_out(n, chance))
         return int(sum(part.sum() for part in parts))
 
+    def bernoulli(self, chance: Chance) -> bool:
+        """Return whether an event of that chance happens."""
+        order.check_may_draw()
+        return self.binomial(1, chance) == 1
+
     def proportional_to_exp_minus(self, exponents: Sequence[Fraction]) -> int:
         """Return an index i with a chance proportional to e^-exponents[i], the smallest of which is 0."""
         order.check_may_draw()

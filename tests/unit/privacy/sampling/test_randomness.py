@@ -96,9 +96,9 @@ def test_large_binomials_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @both
-def test_binomial_of_one(source: Callable[[], Randomness]) -> None:
+def test_bernoulli(source: Callable[[], Randomness]) -> None:
     randomness = source()
-    draws = [randomness.binomial(1, Chance.exactly(Fraction(1, 3))) for _ in range(2000)]
+    draws = [randomness.bernoulli(Chance.exactly(Fraction(1, 3))) for _ in range(2000)]
     assert not surprising(sum(draws), 2000, 1 / 3)
 
 
