@@ -52,7 +52,7 @@ class NameIndex:
         return cls(names, starts, name.astype(np.int32))
 
     def fitting(self, known: Numbers, *, released_only: bool = False) -> Fitting:
-        """For each row of known texts how many names hold them all (2 stands for more), and the last one found.
+        """By row of known texts: the number of names that hold all of them (2 stands for more), and one of these names.
 
         released_only: texts that nobody holds are left out of the question; without any other nobody fits.
         """
@@ -61,7 +61,7 @@ class NameIndex:
         return Fitting(number, one)
 
     def best(self, known: Numbers, mark: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-        """For each row of known texts: of the names that hold the most of them, how many are marked, and how many."""
+        """By row of known texts: of the names that hold the most of them, the number of marked ones and of all."""
         marked, all_best = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
         _best(self.starts, self.name, known, mark, np.zeros(len(self.names), np.int32), marked, all_best)
         return marked, all_best
@@ -76,7 +76,7 @@ class Fitting(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _shortest(starts, known, released_only):  # type: ignore[no-untyped-def]
-    """The text that the fewest hold; -1 if none is held, or one is not and may not be left out."""
+    """The known text with the fewest names; -1 if no text has a name, or one has none and must be kept."""
     shortest, least = -1, 0
     for text in known:
         size = starts[text + 1] - starts[text]

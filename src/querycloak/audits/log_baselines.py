@@ -1,6 +1,6 @@
 """Baselines of an audit: the log itself, the log under other names, and plain k-anonymity.
 
-Owners of the rows of a seeded release are told from the log, in memory only, and never published.
+Owners of the rows of a seeded release are computed from the log, in memory only, and never published.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def audited_method(method: Method, runs: int, seed: int | None, neighbours: str 
 
 
 def show_method_audit(audit: MethodAudit, *, as_json: bool) -> None:
-    """Print the results; an error if it speaks against what is proven."""
+    """Print the results; raise CheckFailed if a test refutes the proven guarantee."""
     if as_json:
         json.dump(audit.to_json(), sys.stdout)
         sys.stdout.write("\n")

@@ -78,7 +78,7 @@ def _numbers(text: str | None) -> Sequence[float]:
 def compared(
     logs: list[str], out: Path, plan: list[PlannedRelease], reading: options.Reading, truth: Path | None, *, quiet: bool
 ) -> Comparison:
-    """Read the log as the options say, and compare; what is wrong with the folder is said before that."""
+    """Check the folder, read the log by the options, and compare."""
     from querycloak.cli.terminal import step_progress
     from querycloak.comparison.comparison import compare_opened
     from querycloak.comparison.comparison_folder import check_folder

@@ -60,7 +60,7 @@ def demo(
 
 
 def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
-    """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
+    """Make the log and compare; the log stays beside the page for more commands."""
     from querycloak.cli.terminal import step_progress
     from querycloak.comparison.comparison import compare_opened
     from querycloak.comparison.comparison_folder import DEMO_LOG

@@ -93,7 +93,7 @@ def signed_off(logs: list[str], plan: Path, out: Path, ledger: Path | None, *, y
 
 
 def _in_two_steps(opened: OpenedPlan, out: Path, *, yes: bool, quiet: bool) -> SignedOff:
-    """Evidence first; then the release, if whoever decides says so. The bar is gone while the question stands."""
+    """Evidence first; then the release, if the answer is yes. The progress bar is hidden during the question."""
     from querycloak.cli.terminal import step_progress
     from querycloak.signing.signoff import signoff
 
@@ -117,7 +117,7 @@ def _wanted(done: SignedOff, plan: SignoffPlan) -> bool:
 
 
 def _before_asking(done: SignedOff, plan: SignoffPlan) -> list[str]:
-    """What was measured in a few lines, where to read it, and what a yes costs."""
+    """Summary of the evidence, the place of its page, and the cost of a yes."""
     epsilon, delta = map(shown_up, plan.method.proven().numbers)
     lines = ["PRIVATE: what was measured on a trial release of a part of the log"]
     if done.evidence is not None:

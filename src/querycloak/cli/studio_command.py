@@ -61,7 +61,7 @@ def _listening(port: int | None) -> socket.socket:
 
 
 def _serve(place: socket.socket, *, open_browser: bool) -> None:
-    """Print the address, and answer until somebody stops the command; nothing is logged."""
+    """Print the address and serve until the command is stopped; logs nothing."""
     import webbrowser
 
     from querycloak.privacy.sampling.randomness import random_name

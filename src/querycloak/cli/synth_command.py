@@ -111,7 +111,7 @@ def _written_lines(written: Written) -> list[str]:
 
 
 def show_check(written: Written, *, as_json: bool) -> None:
-    """Each of AOL's figures beside what was made."""
+    """AOL's figures beside those of the synthetic log."""
     from querycloak.logs.searchlog import read
     from querycloak.synthetic.aol_figures import FIGURES, measure
 

@@ -116,7 +116,7 @@ class Run:
         self._doing, self._done = "", 0.0
 
     def all(self) -> None:
-        """Do what is left, and put it together."""
+        """Run the remaining steps and assemble their results."""
         began = time.perf_counter()
         self._step("split", "splitting", self._split)
         self._step("baselines", "attacking the log itself", self._baselines)
@@ -295,7 +295,7 @@ class Run:
         return [name for name, step in steps.items() if not step.get("failed")]
 
     def _assemble(self, seconds: float) -> None:
-        """Write the tables and what the page needs; then nothing of the way is left."""
+        """Write the tables and the data of the page; then remove the steps."""
         steps = [self._folder.steps.kept(f"release-{each.name}") or {} for each in self._plan]
         beside = self._folder.steps.kept("baselines") or {}
         tasks = {task.name: (self._folder.steps.kept(f"task-{task.name}") or {})["rows"] for task in self._tasks}

@@ -175,7 +175,7 @@ class Summary:
         return max(able, key=lambda each: each.trade_off(task), default=None)
 
     def choices(self) -> Iterator[TaskChoice]:
-        """For each task the release with a guarantee and the best trade-off, and a rule if that has a better one."""
+        """Best trade-off by task: the release with a guarantee, and a rule without one if its trade-off is better."""
         for task in TASK_VIEWS:
             take, rule = self.best(task, *GUARANTEED), self.best(task, "rule")
             reached = 0.0 if take is None else take.trade_off(task)
@@ -294,7 +294,7 @@ def _setting(attack: str) -> str:
 
 
 def _shares(kind: str, row: Mapping[str, Any], original: float) -> tuple[float, float | None, float | None]:
-    """The share of what the log gives, with both ends of its interval; the original is taken as it is."""
+    """A release's value as a share of the original's, with its interval; the original counts as exact."""
     ends = [row["value"], row["low"], row["high"]]
     if kind == "loss":
         value, high, low = (None if end is None else 1 - end for end in ends)
@@ -333,7 +333,7 @@ def label_of(facts: Mapping[str, Any]) -> str:
 
 
 def _usual_names(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names that say nothing beyond method and budget; somebody's own names are shown as they are."""
+    """Names made of method and budget only; names from a plan are shown as they are."""
     options, method = facts["options"], facts["method"]
     end = f"-e{options['epsilon']:g}" if "epsilon" in options else f"-k{options.get('min_users')}"
     return (f"{method}{end}", f"{method}{end}-paper", f"{method}-paper", method)

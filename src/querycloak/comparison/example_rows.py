@@ -22,7 +22,7 @@ _MOST_READ = 200_000
 def example_rows(release: Release) -> dict[str, dict[str, Any]]:
     """Number of rows of each table, and five of them, from the most frequent to the rare.
 
-    Of a log, five rows under one name: what somebody who reads it sees of a person.
+    Of a log, five rows under one name: what a reader sees of one person.
     """
     described: dict[str, dict[str, Any]] = {}
     for kind in release.tables:

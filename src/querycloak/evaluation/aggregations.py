@@ -92,7 +92,7 @@ class RowLabel:
 
 @dataclass(frozen=True, eq=False)
 class _Mean:
-    """A mean on its way: what each user adds, by how much it counts, and what remains without the original's."""
+    """Parts of a mean: contribution and weight of each user, and the difference to the original."""
 
     row: Row
     numerator: Floats
@@ -210,7 +210,7 @@ def _joined(*parts: str | None) -> str:
 
 
 def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Target]) -> Iterator[Row]:
-    """For each kind of which there are two or more: the mean of each value, and where a further release would lie.
+    """By kind with two or more releases: the mean of each value, and a prediction interval for a further release.
 
     That interval is the t-distribution's prediction for one more value, at 95 %.
     """

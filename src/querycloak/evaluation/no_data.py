@@ -75,7 +75,7 @@ def guessed_clicks(test: SearchLog) -> pa.Table:
 
 
 def without_a_word(queries: pa.Array, texts: pa.Array, most: int) -> NDArray[np.int32]:
-    """For each query the numbers among `texts` of the query without its last word, without the last but one and so on.
+    """By query: indices into `texts` of the query without its last word, without its last but one, and so on.
 
     `NOTHING` follows the last of them: a query of one word has none. `UNKNOWN` is a suggestion that is not in `texts`.
     """

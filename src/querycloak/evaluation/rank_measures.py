@@ -24,7 +24,7 @@ _PATTERNS_AT_ONCE = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """For each case the ranks, from 1 and ascending, at which something relevant stands, and how many are relevant.
+    """Ranks of relevant results in each case, from 1 and ascending, and the number of relevant results.
 
     The ranks of case i are `ranks[starts[i]:starts[i + 1]]`.
     """

@@ -298,7 +298,7 @@ class KeysOfMethod:
         return own[name] if isinstance(own, Mapping) and name in own else self._parameters.get(name)
 
     def contributions(self, log: SearchLog, kind: str) -> ir.Table:
-        """user, key and earliest of what the bound lets in."""
+        """user, key and earliest time of the contributions within the bound."""
         key, bound = KEYS[kind], "sequences_per_user" if kind == "sessions" else "per_user"
         if kind == "queries" and "queries_per_user" in self._parameters:
             bound = "queries_per_user"

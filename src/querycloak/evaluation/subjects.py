@@ -32,7 +32,7 @@ def _log_of(subject: Subject, column: str) -> bool:
 
 
 def source_of(subject: Subject, known: str) -> str | None:
-    """The table that tells what is to be known; the first that there is."""
+    """The first table that holds the wanted knowledge."""
     in_log = {CLICKS: "url", LATER: "time", NEXT: "time", QUERIES: "query", ROWS: "time"}[known]
     tables = {
         CLICKS: ("clicks",),
@@ -56,7 +56,7 @@ def lacks(subject: Subject, *known: str) -> str | None:
 
 
 def table_of(subject: Subject, known: str) -> pa.Table:
-    """The table in its one form; only for what the subject knows."""
+    """The table in its common form; only for kinds of knowledge that the subject has."""
     source = source_of(subject, known)
     if source is None:
         raise TypeError(f"{subject.name} knows no {known}")

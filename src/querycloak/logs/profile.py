@@ -28,7 +28,7 @@ class WordsPerQuery:
 
 @dataclass(frozen=True)
 class Coverage:
-    """In which share of searches, and of distinct queries, a noun of WordNet is found."""
+    """Share of searches, and of distinct queries, with a noun of WordNet."""
 
     searches: float
     distinct_queries: float

@@ -82,7 +82,7 @@ def headline(summary: Summary) -> str:
 
 
 class OnePromise(NamedTuple):
-    """Releases with the same promise, and its first paragraphs: what somebody can come to believe."""
+    """Releases with the same guarantee, and the first paragraphs of its explanation."""
 
     releases: tuple[ReleaseSummary, ...]
     promise: tuple[str, ...]

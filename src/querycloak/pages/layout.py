@@ -1,4 +1,4 @@
-"""A page as one file: templates filled, style inside, no script, nothing fetched; the browser is told so, too."""
+"""A page as one file with its style inside: no script, no requests, enforced by its content security policy."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def render(template: str, *, title: str, private: bool, **values: Any) -> str:
 
 
 def write_page(page: str, path: Path, *, private: bool) -> Path:
-    """Write a page, whole or not at all; what is private can be read by its owner alone."""
+    """Write a page, whole or not at all; only its owner can read a private one."""
     with private_file(path, f"the page {path.name}", mode=0o600 if private else 0o644, replaces=_is_ours) as file:
         file.write(page.encode())
     return path

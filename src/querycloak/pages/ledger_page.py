@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def balance_of(account: Account | None, charge: int | None) -> list[tuple[str, str]] | None:
-    """The limit of an account, and what was spent before and with this charge; None if nobody paid."""
+    """Limit of an account, and its spending before and with this charge; None if the release was not charged."""
     if account is None or charge is None:
         return None
     before = [each for each in account.charges if each.id < charge]

@@ -35,7 +35,7 @@ Given = Evaluation | ReleaseAudit | MethodAudit | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Measurements:
-    """True figures, hence private: what the release is good for, what attacks gain, what runs of the method show.
+    """True figures, hence private: utility of the release, success of attacks, audit of the method.
 
     stand_in: the digest of a release of the same method and options that was measured in place of this one.
     """

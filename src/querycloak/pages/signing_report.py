@@ -153,7 +153,7 @@ def headline(release: Release) -> str:
 
 
 def _limited(release: Release) -> str | None:
-    """What the limit holds for, in words; None if nothing limits what is learnt about one person."""
+    """Scope of the limit, in words; None if nothing limits inferences about one person."""
     if release.seeded or not release.proven.covers_release:
         return None
     if release.proven.unit == "query":

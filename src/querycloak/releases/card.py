@@ -51,7 +51,7 @@ class TableFile:
 
     @property
     def order(self) -> str:
-        """In which order the rows stand."""
+        """Order of the rows."""
         if "count" in self.schema.names:
             return "by count, then by key"
         if "session" in self.schema.names and "day" in self.schema.names:

@@ -79,7 +79,7 @@ _OF_EVERY_RELEASE = {
 
 
 def _responsible(contents: Contents) -> dict[str, Any]:
-    """What the responsible-AI vocabulary asks of every data set."""
+    """Fields of the responsible-AI vocabulary for every data set."""
     release = contents.release
     uses = dict.fromkeys(table.described.good_for for table in contents.tables if table.rows)
     unprotected = "; ".join(release.proven.unprotected) or "nothing beyond what the numbers allow"

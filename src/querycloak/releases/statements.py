@@ -32,7 +32,7 @@ _ONE_IS_ENOUGH = (
 
 
 def difference(release: Release) -> str:
-    """What was done to the log, in a clause."""
+    """Difference between release and log, in a clause."""
     if set(release.tables) == {"cells"}:
         return _CELLS
     if release.rows is RowKind.ASKED and release.claimed is not None and release.proven.kind == "syntactic":

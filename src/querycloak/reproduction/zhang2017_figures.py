@@ -250,7 +250,7 @@ def _lines(points: Mapping[int, Any], ks: Sequence[int], measure: str | None) ->
 
 
 def _compared(points: Mapping[int, Any], ks: Sequence[int]) -> list[tuple[float, bool | None]]:
-    """For each DP_S run the share of sessions it evaluates, and whether KA with about as many sessions is below it."""
+    """By DP_S run: the share of sessions it evaluates, and True if KA with about as many sessions is below it."""
     runs = {name: [points[k]["runs"][name] for k in ks] for name in ("KA", "DP_S")}
     compared = []
     for run in runs["DP_S"]:

@@ -18,7 +18,7 @@ InWords = Callable[[QuerycloakError], str]
 
 @dataclass(frozen=True)
 class TaskState:
-    """Where a task is. result: what it returned; problem: why it ended without; both None while it runs."""
+    """State of a task. result: its value; problem: reason of its failure; both None while it runs."""
 
     name: str
     doing: str = ""
@@ -31,7 +31,7 @@ class TaskState:
 
     @property
     def time_left(self) -> str:
-        """How long it still takes, in words; empty if unknown."""
+        """Remaining time in words; empty if unknown."""
         return time_left(time.monotonic() - self.began, self.share - self.first, 1 - self.share)
 
     @property

@@ -49,7 +49,7 @@ class StudioCommands:
 
 @dataclass(frozen=True)
 class Price:
-    """What a release costs its population, and what is left of the budget.
+    """Cost of a release for its population, and the rest of the budget.
 
     account: None if the population has no budget yet. refusal: why the ledger would not pay; None if it would.
     """
@@ -86,7 +86,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the form leads to: everything that the screen shows beside the fields."""
+    """Everything that the screen shows beside the fields of the form."""
 
     method: Method
     epsilon: float
@@ -115,7 +115,7 @@ class Studio:
         self.background = Background(commands.in_words)
 
     def answer(self) -> Answer:
-        """What the form leads to; errors say which field must change."""
+        """Answer to the form; errors name the field to change."""
         form = self.form
         method = form.method
         proven = method.proven()
@@ -247,7 +247,7 @@ class Studio:
         }
 
     def _commands(self, answer: Answer | None, price: Price | None) -> list[tuple[str, str]]:
-        """What can be typed in a terminal for the same: a purpose, and a command."""
+        """Equivalent commands at a terminal: purpose and command."""
         form = self.form
         commands = [("look at the log (private)", as_typed(["querycloak", "inspect", *self._log_words()]))]
         if answer is not None:

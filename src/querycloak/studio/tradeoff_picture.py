@@ -45,12 +45,12 @@ class TradeoffPicture:
 
     @property
     def left(self) -> float:
-        """Where plots begin."""
+        """Left edge of the plots."""
         return round(self.width * _LEFT[self.width], 1)
 
     @property
     def right(self) -> float:
-        """Where plots end."""
+        """Right edge of the plots."""
         return round(self.width * (1 - _RIGHT), 1)
 
     @property

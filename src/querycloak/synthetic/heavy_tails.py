@@ -20,7 +20,7 @@ class WeightedChoice:
         self._cumulative = np.concatenate([i + np.cumsum(weights) / weights.sum() for i, weights in enumerate(lists)])
 
     def of(self, which: ArrayLike, share: Floats) -> Ints:
-        """The place of what is chosen, counted through all lists."""
+        """Index of the choice, counted through all lists."""
         lists = np.asarray(which, dtype=np.int64)
         place = np.searchsorted(self._cumulative, lists + share, side="right")
         return np.clip(place, self.first[lists], self.first[lists + 1] - 1).astype(np.int64)

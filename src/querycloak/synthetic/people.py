@@ -75,7 +75,7 @@ def _apart(person: Ints, start: Ints) -> Ints:
 
 
 def _repeats(person: Ints, aim: Ints, people: People, random: np.random.Generator) -> Ints:
-    """For each session the one that it comes back to, or itself: a walk back through what people did before."""
+    """By session: the earlier session that it repeats, or itself, found by a walk back through the history."""
     number = np.arange(len(person))
     first = (np.cumsum(people.sessions) - people.sessions)[person]
     earlier = first + (random.random(len(person)) * (number - first)).astype(np.int64)

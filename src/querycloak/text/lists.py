@@ -47,11 +47,11 @@ class Lists:
         return np.diff(self.starts)
 
     def owners(self) -> Numbers:
-        """For each value the list that it stands in."""
+        """List number of each value."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.lengths)
 
     def inverted(self, count: int) -> Lists:
-        """For each of `count` values the lists that hold it, ascending."""
+        """Inverse: the lists that hold each of `count` values, ascending."""
         return Lists.of_pairs(self.values, self.owners(), count)
 
     def take(self, indices: NDArray[np.integer]) -> Lists:

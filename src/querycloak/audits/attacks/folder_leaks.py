@@ -32,7 +32,7 @@ from querycloak.releases.tables import batches_of
 
 @dataclass(frozen=True)
 class Leak:
-    """A secret, the place where it came out, and what it is (users, queries, urls), where that is known."""
+    """A secret, the place where it came out, and its kind (users, queries, urls); empty if unknown."""
 
     secret: str = field(repr=False)
     place: str
@@ -178,7 +178,7 @@ def _stands_in(passage: FolderPassage, text: str) -> bool:
 
 
 def _short_words(passage: FolderPassage) -> Iterator[str]:
-    """Whole words, and a few in a row, that together are shorter than what is found anywhere."""
+    """Whole words, and runs of a few, too short to be searched as running text."""
     places = [word.span() for word in _WORD.finditer(passage.text)]
     for number, (start, _) in enumerate(places):
         for _, end in places[number : number + LONG // 2]:

@@ -1,6 +1,6 @@
 """Forced out: the number of accounts that one person needs to bring out a text of their choice, or several at once.
 
-The number of accounts follows from what the card says; then it is tried, with the method itself and invented accounts.
+The card determines the number of accounts; a trial runs the method itself with invented accounts.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def _alike_where_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _budgets(release: Target) -> Iterator[dict[str, float]]:
-    """Budgets that may have been asked for: what is proven is at most that, by a little."""
+    """Candidate budgets of the release: slightly above the proven epsilon and delta."""
     proven = release.proven
     if proven is None or proven.epsilon is None:
         return

@@ -52,7 +52,7 @@ class Contributions:
 
 @dataclass(frozen=True, eq=False)
 class TestedKeys:
-    """Counts as published, as they are without noise, and what the people who are attacked add or would add."""
+    """Published counts, true counts, and the contributions of the attacked people to them."""
 
     published: Floats
     true: Floats
@@ -69,7 +69,7 @@ class CountBounds:
 
 
 def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
-    """For each table of counts; rows under names are counted, each name once for a query."""
+    """Counts of each table; rows under names count once per name and query."""
     for kind in KEYS:
         cells = _cells(release, knowledge, kind)
         if cells is not None:

@@ -155,7 +155,7 @@ def _fitted(residuals: Floats) -> Callable[[Floats], Floats]:
 
 
 def _area(scored: Sequence[Scores]) -> Finding:
-    """The chance that a member scores higher than somebody else, with Hanley and McNeil's error."""
+    """Probability that a member scores higher than a non-member, with Hanley and McNeil's error."""
     others = np.concatenate([each.tested for each in scored])
     shares = []
     for members, _, tested, _ in scored:

@@ -96,7 +96,7 @@ def _sampled(secrets: pa.Table, users: pa.Array) -> pa.Table:
 
 
 def _completed(model: QueryModel, secrets: Sequence[str]) -> NDArray[np.bool_]:
-    """For each secret: whether it is among the completions of its first half."""
+    """By secret: True if it is among the completions of its first half."""
     hits = [
         any(each.query == secret for each in model.complete(secret[: len(secret) // 2], SUGGESTED))
         for secret in secrets
@@ -105,7 +105,7 @@ def _completed(model: QueryModel, secrets: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def _exposures(model: QueryModel, secrets: Sequence[str], random: np.random.Generator) -> NDArray[np.float64]:
-    """For each secret log2 of the candidates less log2 of its rank among them; ties count against exposure."""
+    """Exposure of each secret: log2 of the number of candidates less log2 of its rank; ties lower it."""
     bits = []
     for secret in secrets:
         own = _gain(model, secret)

@@ -29,7 +29,7 @@ class Event(Protocol):
     """A set of outcomes."""
 
     def happened(self, numbers: Floats) -> Happened:
-        """In which runs it happened; a row of numbers for each run, NaN where one is missing."""
+        """Runs in which it happened, as a mask; `numbers` has a row for each run, NaN where a number is missing."""
         ...
 
 
@@ -79,7 +79,7 @@ class Below:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Numbers as if they were independent: for each what it speaks for the one law, added up."""
+    """Sum of the log-likelihood ratios of all numbers, as if they were independent."""
 
     edges: tuple[Floats, ...]
     weights: tuple[Floats, ...]

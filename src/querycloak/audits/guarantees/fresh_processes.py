@@ -190,7 +190,7 @@ def digest_of_a_release(given: str) -> str:
 
 
 def spelled(method: Method) -> dict[str, Any]:
-    """A method as another process can make it: its class and what was given."""
+    """A method as JSON for another process: its class and its given options."""
     kind = type(method)
     options = {each.name: vars(method)[each.name] for each in fields(method) if each.init}
     return {"module": kind.__module__, "name": kind.__qualname__, "options": options}

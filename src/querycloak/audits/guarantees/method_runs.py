@@ -272,7 +272,7 @@ def _given(
 
 
 def _reasons(counted: SelectingPooling, queries: pa.Table, runs: int) -> list[str | None]:
-    """For each run, why transitions get nothing; None if they get their part."""
+    """Reason by run that transitions get no budget; None if they get their part."""
     if "transitions" not in counted.plan.public:
         return [None] * runs
     ordered = queries.sort_by(RUN)

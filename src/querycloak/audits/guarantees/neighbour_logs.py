@@ -154,7 +154,7 @@ def _one_query(users: ClickRows) -> Pairs:
 
 
 def _threshold(users: ClickRows) -> Pairs:
-    """Keys one below, at, and one above what is enough."""
+    """Keys with one user too few, just enough, and one more."""
     around = {f"around {step}": max(1, users.enough + step) for step in (-1, 0, 1)}
     others = [row for key, number in around.items() for row in _crowd(users, key, number, f"{key[-1]}-{number}-")]
     for key, number in around.items():

@@ -51,7 +51,7 @@ class UserCells:
 
     @cached_property
     def _bounds(self) -> IntArray:
-        """Where the pairs of each user begin, and where the last ones end."""
+        """Start of the pairs of each user, and the end of the last."""
         return np.append(np.flatnonzero(np.diff(self.user, prepend=-1)), self.user.size)
 
     def sums(self, values: IntArray) -> IntArray:

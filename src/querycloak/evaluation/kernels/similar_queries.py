@@ -88,7 +88,7 @@ def followers(later: WeightedPairs) -> Followers:
 def suggested(
     asked: NDArray[np.int32], index: ClickIndex, follow: Followers, cosine_share: float, most: int, threads: int
 ) -> NDArray[np.int32]:
-    """For each query asked the `most` of highest scores above 0, ties by number; `NOBODY` where there are fewer."""
+    """By query: the `most` suggestions of highest score above 0, ties by number; `NOBODY` fills up shorter lists."""
     suggestions = np.full((len(asked), most), NOBODY, np.int32)
     # Neighbours in number are neighbours in text and often alike: dealt out in turn, threads end at the same time.
     shares = [slice(first, None, threads) for first in range(threads)]

@@ -26,7 +26,7 @@ class WeightedPairs:
     def of(
         cls, left: NDArray[np.integer], right: NDArray[np.integer], weight: NDArray[np.number], lefts: int
     ) -> WeightedPairs:
-        """Pairs in any order, several times perhaps: weights add up; what is not above 0 is left out."""
+        """From pairs in any order, repeats allowed: weights add up; sums of 0 or less are left out."""
         span = int(right.max(initial=0)) + 1
         key = left.astype(np.int64) * span + right
         order = np.argsort(key)

@@ -306,7 +306,7 @@ class CascadeModel:
         )
 
     def bits(self, engine: Engine, views: ir.Table) -> dict[int, tuple[float, int]]:
-        """For each rank the bits that clicks and their absence cost, and the number of views.
+        """Log loss in bits of clicks and skips at each rank, and the number of views.
 
         views: user, time, query, url, rank, clicked; a search is a user, a time and a query.
         """

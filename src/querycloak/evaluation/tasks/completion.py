@@ -43,7 +43,7 @@ class SortedTexts(NamedTuple):
 
 
 def ranges(prefixes: SortedTexts, texts: SortedTexts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each prefix the first of the texts that begin with it, and the first after these."""
+    """By prefix: the first text that begins with it, and the first after these."""
     bounds: tuple[NDArray[np.int64], NDArray[np.int64]] = _ranges(prefixes, texts)
     return bounds
 

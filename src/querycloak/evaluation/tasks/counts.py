@@ -224,7 +224,7 @@ class Truth(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """For each row that came out its true users and, where there are any to compare, its count and the users counted.
+    """True users of each released row; for comparable rows also the published count and the users it counts.
 
     `unpublished` and `why` say why there are none.
     """

@@ -28,7 +28,7 @@ _PAIRS_AT_ONCE = 1 << 18
 
 
 def topic_profiles(owners: Ints, topics: Ints, users: int, count: int, weights: Ints | None = None) -> Floats:
-    """For each user the share of each topic (0 is other) among the queries, or among their weights."""
+    """Share of each topic (0 is other) in the queries of each user, or in their weights."""
     cells = owners.astype(np.int64) * (count + 1) + topics
     table = np.bincount(cells, weights, minlength=users * (count + 1)).reshape(users, count + 1).astype(float)
     totals = table.sum(axis=1, keepdims=True)
@@ -105,7 +105,7 @@ def _similarities(taxonomy: Taxonomy, left: Ints, right: Ints) -> Floats:
 
 
 def closeness(taxonomy: Taxonomy, before: Ints, after: Ints) -> float:
-    """The mean similarity between what was asked and what stands for it."""
+    """Mean similarity between the original query and its replacement."""
     return float(similarities(taxonomy, before, after).mean()) if len(before) else 1.0
 
 
@@ -324,7 +324,7 @@ def unsupported(subject: Subject) -> str | None:
 
 
 def source_of(subject: Subject) -> str:
-    """The table that tells most about what was asked; of the original its searches."""
+    """The table with most detail on queries; of the original its searches."""
     return next(kind for kind in _SOURCES if kind in subject.kinds)
 
 

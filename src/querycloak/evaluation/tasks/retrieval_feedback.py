@@ -33,7 +33,7 @@ STEPS = 10**12
 
 
 class RankedUrls(NamedTuple):
-    """For each query asked the release's urls by rank: `url[starts[i]:starts[i + 1]]`."""
+    """The release's urls of each query by rank: `url[starts[i]:starts[i + 1]]`."""
 
     starts: NDArray[np.int64]
     url: NDArray[np.int32]
@@ -105,7 +105,7 @@ def _places(starts: NDArray[np.int64], url: NDArray[np.int32], lists: RankedUrls
 
 
 def click_ranks(searches: JudgedSearches, lists: RankedUrls, feedback: int, threads: int) -> NDArray[np.int64]:
-    """For each click the rank, from 1, of its url after feedback, ties by text; 0 if the release does not have it."""
+    """Rank of each clicked url after feedback, from 1, ties by text; 0 if the release lacks the url."""
     rank = np.zeros(len(searches.click_pair), np.int64)
     base = _keys_of_ranks(lists)
 

@@ -73,7 +73,7 @@ def _filled(
 
 
 def _words(texts: pa.Array, *groups: Numbers) -> tuple[list[Numbers], list[Numbers]]:
-    """For each group of queries the number of every word, the same for all, and the place of its query in the group."""
+    """By group of queries: the number of each word, one numbering for all groups, and its query in the group."""
     split = [pc.split_pattern(texts.take(pa.array(group)).cast(pa.string()), " ") for group in groups]
     lengths = [pc.list_value_length(each).to_numpy(zero_copy_only=False) for each in split]
     flat = pa.concat_arrays([each.flatten() for each in split]).dictionary_encode()

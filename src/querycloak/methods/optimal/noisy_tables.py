@@ -79,7 +79,7 @@ class NoisyTables:
 
     @property
     def whole(self) -> int:
-        """What supports are shares of: the total, or the sum of released counts if that is larger or there is none."""
+        """Denominator of supports: the total, or the sum of released counts if it is larger or there is no total."""
         released = int(np.maximum(self.count, 0).sum())
         return released if self.total is None else max(released, self.total)
 

@@ -225,7 +225,7 @@ def digest_of(taxonomy: Taxonomy) -> str:
 
 
 def similarity_of(candidates: str | None, criterion: str, loss: float) -> float | None:
-    """The mean similarity of what is drawn to what was asked, between figures that were computed; None if unknown."""
+    """Mean similarity of drawn to asked concepts, interpolated between computed figures; None if unknown."""
     similarities = figures()["similarity"].get(candidates or WHOLE, {}).get(criterion)
     if similarities is None:
         return None
@@ -240,7 +240,7 @@ def blind_similarity(candidates: str | None) -> float | None:
 
 
 def best_choice(loss: float, criteria: Collection[str] = CRITERIA) -> tuple[str | None, str]:
-    """The candidates and the criterion under which what is drawn is most similar to what was asked, at this loss."""
+    """The candidates and the criterion with the highest similarity of drawn to asked concepts, at this loss."""
     known = figures()["similarity"]
     tried = [(candidates, criterion) for candidates, by in known.items() for criterion in by if criterion in criteria]
     candidates, criterion = max(tried, key=lambda each: similarity_of(each[0], each[1], loss) or 0.0)
@@ -248,7 +248,7 @@ def best_choice(loss: float, criteria: Collection[str] = CRITERIA) -> tuple[str 
 
 
 def predicted_distances(loss: float) -> dict[tuple[str, str], float]:
-    """For each candidates and criterion the total variation of the totals of one draw, at this loss."""
+    """Total variation of the totals of one draw, by candidates and criterion, at this loss."""
     losses = np.log(figures()["losses"])
     return {
         (name, criterion): float(np.exp(np.interp(np.log(loss), losses, np.log(distances))))

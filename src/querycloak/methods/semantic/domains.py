@@ -104,7 +104,7 @@ def inclusive_uses(taxonomy: Taxonomy) -> NDArray[np.int64]:
 
 
 def representatives(taxonomy: Taxonomy, kept: Flags) -> Ints:
-    """For each concept the kept one that stands for it, numbered among the kept: itself, or the lowest above it."""
+    """Representative of each concept, numbered among the kept: itself, or the lowest kept one above it."""
     above = taxonomy.ancestors_of
     size = np.int64(len(taxonomy))
     # The deepest comes out on top, and of equally deep ones the first.

@@ -76,7 +76,7 @@ def count_kin(sources, types, table):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def find_spreads(first, last, types, values, offsets, spreads):  # type: ignore[no-untyped-def]
-    """For each output type the most by which values[ancestors, class] - offset differs between input types."""
+    """By output type: the largest difference of values[ancestors, class] - offset between input types."""
     starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     near = np.empty((width, width))
@@ -252,7 +252,7 @@ class Kinship:
         return float(spreads.max())
 
     def members_of_class(self, sources: Ints, classes: Ints, ranks: NDArray[np.int64]) -> Ints:
-        """For each draw the concept of that rank in that class of the source concept's kin."""
+        """By draw: the concept of the given rank in the given class of the source concept's kin."""
         types = self.type_of[sources]
         order = np.argsort(types, kind="stable")
         bounds = np.searchsorted(types[order], np.arange(len(self.ancestors) + 1))

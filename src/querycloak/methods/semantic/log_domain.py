@@ -97,7 +97,7 @@ class LogSemantic(Semantic):
 
     @property
     def rows(self) -> RowKind:
-        """What was asked, or another query in its place."""
+        """Row kind: the query that was asked, or another in its place."""
         return RowKind.RANDOMISED
 
     @property

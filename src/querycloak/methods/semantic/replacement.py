@@ -162,7 +162,7 @@ class Replacement:
         return drawn
 
     def exponents(self, weights: Weights, losses: Sequence[float]) -> list[float]:
-        """For each loss the exponent of the draw."""
+        """Exponent of the draw by loss."""
         return weights.exponents(losses)
 
     def _drawn_within(

@@ -90,7 +90,7 @@ class SemanticWeights:
         return self.kinship.widest_spread(np.log(weights), np.log(totals)) + _FLOATS
 
     def exponents(self, losses: Sequence[float]) -> list[float]:
-        """For each loss the exponent, as large as we can certify, whose exact loss does not exceed it."""
+        """By loss: the largest certified exponent with an exact loss of at most that."""
         if self.concepts == 1:
             return [0.0] * len(losses)
         unsolved = [loss for loss in losses if loss not in self._solved]
@@ -256,7 +256,7 @@ SOURCES = 128
 
 
 def expected_similarities(domain: Domain, criterion: str, exponents: Sequence[float]) -> list[float]:
-    """For each exponent the mean similarity of the concept drawn to the one that was asked."""
+    """Mean similarity of the drawn to the asked concept, by exponent."""
     sums = np.zeros(len(exponents))
     number = 0
     for source, true, quality in _sources(domain):

@@ -1,4 +1,4 @@
-"""An account of the ledger: a limit, what was charged to it, and so what is left."""
+"""An account of the ledger: its limit, its charges, and the rest of its budget."""
 
 import math
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Account:
-    """A population: its limit, what was charged, and so what is left."""
+    """A population: its limit, its charges, and the rest of its budget."""
 
     population: str
     epsilon_limit: float

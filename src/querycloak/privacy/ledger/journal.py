@@ -84,7 +84,7 @@ def row_digest(*row: str) -> str:
 
 
 def spendings(connection: sqlite3.Connection) -> dict[int, tuple[int, str]]:
-    """For each campaign's charge, the number and the mark of its last spending that the journal holds."""
+    """Number and mark of the last recorded spending of each campaign's charge."""
     last: dict[int, tuple[int, str]] = {}
     for entry in entries(connection):
         if entry.what["what"] == SPENT:
@@ -94,7 +94,7 @@ def spendings(connection: sqlite3.Connection) -> dict[int, tuple[int, str]]:
 
 
 def folders(connection: sqlite3.Connection) -> dict[int, list[str]]:
-    """For each charge, the folders into which its releases were written, as far as the journal holds them."""
+    """Folders of the releases of each charge, as far as the journal has them."""
     written: dict[int, list[str]] = {}
     for entry in entries(connection):
         if entry.what["what"] == "release" and "folder" in entry.what:

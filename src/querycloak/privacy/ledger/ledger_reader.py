@@ -154,7 +154,7 @@ class LedgerReader:
             return tuple(self._account(connection, name) for name in names)
 
     def spendings(self) -> dict[int, tuple[int, str]]:
-        """For each campaign's charge, the number and the mark of its last spending."""
+        """Number and mark of the last spending of each campaign's charge."""
         with self._file.reading() as connection:
             return journal.spendings(connection) if version_of(connection) >= 3 else {}
 
