@@ -98,7 +98,7 @@ class QueryModel:
         return list(completions.values())
 
     def _sources(self, prefix: str, n: int) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield completions with their source: what came out as a whole has more users than what did not."""
+        """Yield completions with their source: queries released as a whole first, because they have more users."""
         yield RELEASED, self._known(prefix, n)
         yield SPELLED, self._by_count(self.words.starting_with(prefix))[:n]
         yield SPELLED, self._by_words(prefix, 4 * n)

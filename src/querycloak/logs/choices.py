@@ -58,7 +58,7 @@ class Choices:
         return {"period": ", ".join(f"{name} {moment}" for name, moment in named.items())} if named else {}
 
     def describe(self) -> dict[str, object]:
-        """For cards: what was decided, without the users left out."""
+        """The decisions as cards state them, without the users left out."""
         return {
             "since": self.since and self.since.isoformat(),
             "until": self.until and self.until.isoformat(),

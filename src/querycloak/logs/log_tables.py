@@ -55,7 +55,7 @@ class LogTables:
 
     @property
     def holds_views(self) -> bool:
-        """True if the log can say what was shown: by format and columns alone."""
+        """True if the log can hold shown results: by format and columns alone."""
         return self.source.reader.views is not None
 
     def shows_views(self) -> bool:

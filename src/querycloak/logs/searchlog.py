@@ -166,7 +166,7 @@ class PreparedLog:
 
 
 def check_log(log: object, name: str = "log") -> None:
-    """Refuse what is no log that was opened."""
+    """Refuse a value that is not an opened log."""
     way_out = "querycloak.read(PATH) opens one, querycloak.read(TABLE) makes one of pandas, Polars, Arrow or DuckDB"
     of_kind(name, log, SearchLog, "a search log", way_out)
 
@@ -255,7 +255,7 @@ class SearchLog(LogTables):
         return self._prepared.recognised
 
     def check_unchanged(self) -> None:
-        """Refuse a log that changed after it was opened: what was counted may differ from what was checked."""
+        """Refuse a log that changed after it was opened: counted rows may differ from checked ones."""
         for file in self.source.files:
             if file.has_changed():
                 raise InputError(
@@ -268,7 +268,7 @@ class SearchLog(LogTables):
             raise UnknownFormat(self.recognised.doubt)
 
     def check_agreement(self) -> None:
-        """Refuse a format that nobody named if some rows are written as in another format; for releases."""
+        """Refuse a guessed format if some rows fit another format; for releases."""
         others = self.accounting().by_code.get(OTHER_FORMAT, 0)
         if others and not self.recognised.named:
             raise UnknownFormat(

@@ -218,7 +218,7 @@ def _hidden_seed(place: Path, card: Mapping[str, Any]) -> str | None:
 
 
 def _guarantee(card: Mapping[str, Any], *, vouched: bool) -> tuple[str, str | None]:
-    """The check of the guarantee; what cannot be computed again passes only if somebody else vouches for the card."""
+    """Check of the guarantee; one that cannot be computed again needs a ledger, digest or signature for the card."""
     problem = guarantee_problem(card)
     if problem is not None:
         return "", problem
@@ -307,7 +307,7 @@ def _ssh_keygen(command: list[str], card: Path) -> subprocess.CompletedProcess[b
 
 
 def _numbers(guarantee: Mapping[str, Any] | None, also: tuple[str, ...] = ()) -> dict[str, Any] | None:
-    """A guarantee without its sentences, which may read differently elsewhere, and without what else is named."""
+    """Numbers of a guarantee, without the named fields and its sentences, which may differ between versions."""
     if guarantee is None:
         return None
     return {name: value for name, value in guarantee.items() if name not in ("because", "unprotected", *also)}

@@ -129,7 +129,7 @@ class Method(metaclass=MethodClass):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Everything that decides the release, as plain values: what was given and what was solved for."""
+        """Everything that decides the release, as plain values: given and solved parameters."""
 
     def claimed(self) -> Guarantee | None:
         """Guarantee that a paper claims, from the parameters alone; None if no paper claims more than is proven."""
@@ -187,7 +187,7 @@ class Method(metaclass=MethodClass):
         return self
 
     def check_account(self, account: Account | None) -> None:
-        """Refuse an account that cannot pay for these options; None: nobody pays."""
+        """Refuse an account that cannot pay for these options; None stands for a release without a ledger."""
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def release(method: Method, log: SearchLog, given: Circumstances) -> Release:
 
 
 def _load_for_draw(method: Method, randomness: Randomness) -> None:
-    """Load the modules of draws and of folders: what cannot be loaded fails before anything is paid."""
+    """Load the modules of draws and of folders, so failures to load come before payment."""
     with loading("a release"):
         for name in (*_LOADED_FIRST, *method.drawn_with):
             import_module(name)

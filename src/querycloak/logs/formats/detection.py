@@ -76,7 +76,7 @@ class Reader(Protocol):
 
     @property
     def views(self) -> pa.Field | None:
-        """The column that says what was shown (`CLICKED` or `SHOWN`), by format and columns; None: nothing does."""
+        """The column of shown results (`CLICKED` or `SHOWN`), by format and columns; None if there is none."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Recognised:
-    """A log's format, whether its owner named it, and what speaks against it if it is only a guess."""
+    """A log's format, True if its owner named it, and evidence against it if it is a guess."""
 
     name: str
     named: bool
@@ -246,7 +246,7 @@ _SIGNS: dict[str, Callable[[Head], float]] = {
 
 
 def _sniff(head: Head, by_name: str | None = None) -> tuple[str, Sentence | None]:
-    """The one format that the first lines fit, and what speaks against it if some do not.
+    """The one format that the first lines fit, and evidence against it if some lines do not fit.
 
     by_name: kind of table that the names of files tell; it changes the message alone.
     """
@@ -308,7 +308,7 @@ def _compression_doubt(file: LogFile) -> Sentence:
 
 
 def _table_kind(heads: list[Head]) -> tuple[str, Sentence | None]:
-    """Parquet, JSON lines or a CSV, and what speaks against it."""
+    """Parquet, JSON lines or a CSV, and evidence against it."""
     shares = {head.label: braces_share(head) for head in heads if not head.is_parquet}
     kinds = {"parquet" if head.is_parquet else _text_kind(shares[head.label]) for head in heads}
     if len(kinds) > 1:

@@ -74,7 +74,7 @@ class JsonColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that are read as texts; without a mapping, any object may say what was clicked."""
+        """The columns that are read as texts; without a mapping, any object may have a clicked url."""
         clicked = self.mapping is None or CLICKED.name in self.mapping
         return (*COLUMNS, *self.attributes, *((CLICKED.name,) if clicked else ()))
 
@@ -118,7 +118,7 @@ class JsonColumns:
         return JsonTexts(dict(zip(self.names, texts, strict=True)), not_objects, without_query, true)
 
     def read_objects(self, objects: Sequence[JsonObject | None]) -> JsonTexts:
-        """The columns of objects: what `read` is held to."""
+        """The columns of objects, by a full parser: the reference for `read`."""
         values = {ours: self.values(objects, ours, _ABSENT) for ours in self.names}
         return JsonTexts(
             texts={ours: spans_of([as_text(value) for value in column]) for ours, column in values.items()},
@@ -142,7 +142,7 @@ class JsonColumns:
         return self.values([record], ours, _ABSENT)[0] is not _ABSENT
 
     def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
-        """Refuse a log none of whose objects has all that a row needs; its keys are somebody's, and not told."""
+        """Refuse a log without any complete object; the message names no key, because keys come from the log."""
         if self.mapping is not None:
             check_complete(self.mapping, "paths may be dotted, such as event.query")
         if any(all(self.has(record, ours) for ours in REQUIRED) for record in objects):

@@ -69,7 +69,7 @@ def any_longer(spans: Sequence[Spans], limit: int = LONGEST_FIELD) -> Mask:
 
 
 def line_numbers(block: Block, records: Spans) -> NDArray[np.int64]:
-    """The number of each record in its file, 0 where nobody counted."""
+    """The number of each record in its file; 0 if unknown."""
     if not block.line:
         return np.zeros(len(records), np.int64)
     return np.arange(block.line, block.line + len(records))
@@ -114,7 +114,7 @@ def marked_batch(
 
 
 def _shown(rows: Candidates, kept: Mask) -> tuple[pa.Field, pa.Array] | None:
-    """The column of what was shown; None if the log has none."""
+    """The column of shown results; None if the log has none."""
     if rows.clicked is not None:
         return CLICKED, pa.array(rows.clicked.values, mask=~kept)
     if rows.shown is None:

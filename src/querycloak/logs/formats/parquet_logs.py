@@ -136,7 +136,7 @@ class ParquetReader:
         return marked_batch(rows, mark(rows), block.file, lines, contents, clicks=clicks, views=views)
 
     def _texts(self, block: ParquetBlock, name: str) -> tuple[Spans, Mask, Mask]:
-        """A column's texts, which are no UTF-8 (nobody checks that when a file is written), and which are too long."""
+        """Texts of a column, with masks of those that are not UTF-8 (writers do not check) and of overlong ones."""
         mapping, count = self._mappings[block.file], len(block.columns)
         if name not in mapping:
             return Spans.empty(count), no_rows(count), no_rows(count)

@@ -23,7 +23,7 @@ LISTS = pa.list_(pa.large_string())
 
 
 def views_field(columns: Collection[str]) -> pa.Field | None:
-    """The column that says what was shown; None if there is none."""
+    """The column of shown results; None if there is none."""
     return next((field for field in (CLICKED, SHOWN) if field.name in columns), None)
 
 

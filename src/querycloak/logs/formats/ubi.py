@@ -231,7 +231,7 @@ def _with_user(documents: ir.Table) -> ir.Table:
 
 
 def _mark_users(documents: ir.Table, choices: Choices) -> ir.Table:
-    """L101: a document of nobody. L203: of a user left out, by any of its names."""
+    """L101: a document without a user. L203: of a user left out, by any of its names."""
     code = _code((documents.code == KEPT) & documents.user.isnull(), MISSING_USER, documents.code)
     if choices.leave_out:
         names = sorted(choices.leave_out)

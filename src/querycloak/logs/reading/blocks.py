@@ -121,7 +121,7 @@ def _without_marks(data: bytes) -> bytes:
 
 
 def _record_buffers(stream: ByteStream) -> Iterator[tuple[bytes, bool]]:
-    """Buffers that end with a record; (b"", True) stands for one record too long to be held."""
+    """Buffers that end with a record; (b"", True) stands for one record beyond the largest length."""
     rest, after = b"", b""
     while piece := after or stream.read(BLOCK):
         after = b""
@@ -141,7 +141,7 @@ def _record_buffers(stream: ByteStream) -> Iterator[tuple[bytes, bool]]:
 
 
 def _after_line_feed(stream: ByteStream, data: bytes) -> bytes:
-    """Read on, holding one piece at a time, until a line feed; what follows it."""
+    """Skip to the next line feed, one piece in memory at a time; returns the bytes after it."""
     while data:
         _, line_feed, rest = data.partition(b"\n")
         if line_feed:

@@ -1,4 +1,4 @@
-"""Compression of a file: named by its owner, or told by its name and its first bytes, which should agree.
+"""Compression of a file: named by its owner, or recognised by its name and its first bytes, which should agree.
 
 The first bytes of a log that is not compressed are somebody's row, and `BZh91AY&` is a possible user id. So where a
 format or a compression is named, they are not looked at.
@@ -85,7 +85,7 @@ def _foreign(label: str, what: str) -> str:
 
 
 class Decompressed:
-    """A compressed file's content; damage is told without the codec's own words."""
+    """Content of a compressed file; errors on damage do not quote the codec."""
 
     def __init__(self, label: str, compression: str, raw: ByteStream) -> None:
         self._label, self._compression, self._raw = label, compression, raw

@@ -47,7 +47,7 @@ class ByteStream(Protocol):
         ...
 
     def seek(self, place: int, /) -> object:
-        """Go to a place; what is compressed cannot."""
+        """Move to a position; compressed files cannot."""
         ...
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class LogFile:
         return "://" in self.location
 
     def has_changed(self) -> bool:
-        """True if it is no longer what was found: another size or time, or another file of the same name."""
+        """True if the file changed since it was found: another size or time, or another file of the same name."""
         now = _remote_state(self.label, self.location) if self.remote else _local_state(self.label, self.location)
         return now != (self.size, self.stamp)
 
@@ -126,7 +126,7 @@ class LogFile:
 
 
 class _Answering:
-    """A file's bytes; a disk or a server that fails amid the file is told of without its own words."""
+    """Bytes of a file; errors of the disk or server amid the file are not quoted."""
 
     def __init__(self, file: LogFile, raw: ByteStream) -> None:
         self._file, self._raw, self.closed = file, raw, False  # Arrow asks whether it is closed

@@ -50,7 +50,7 @@ def is_table(given: object) -> bool:
 
 
 class StagedTable:
-    """A table in memory, written where logs are read from; it goes with whoever closes the log, or with the process."""
+    """A table in memory, written to a private file; the file is removed when the log is closed or the process ends."""
 
     def __init__(self, table: Any) -> None:
         self._folder = PrivateFolder()

@@ -53,7 +53,7 @@ def forms_of_times(format_name: str, form: str | None) -> Sentence:
 
 
 def time_parser(time_format: str | None) -> TimeParser:
-    """Reads times as the owner describes them, or, if nobody does, those that tell by themselves."""
+    """Reads times in the owner's format; without one, times in self-describing formats."""
     if time_format is None:
         return iso_or_epoch
     of_kind("time_format", time_format, str, "a text", _WAY_OUT)

@@ -121,7 +121,7 @@ def _tally(engine: Engine, counts: ir.Table, more_than: int = 0) -> pa.Table:
 
 
 def _peeled(engine: Engine, people: _People, neighbours: ir.Table, rule: Rule) -> ir.Table:
-    """The vertices of the core, by rounds that remove what has too few users among what is left."""
+    """The vertices of the core; each round removes those with too few users among the rest."""
     stays = engine.stage(neighbours.filter(neighbours.other.isnull()).select("vertex").union(people.hubs).distinct())
     edges = engine.stage(neighbours.drop_null("other").distinct().anti_join(stays, "vertex"))
     while True:

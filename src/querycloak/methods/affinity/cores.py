@@ -121,7 +121,7 @@ Places = NDArray[np.int64]
 
 
 class _Edges(NamedTuple):
-    """The vertices that may go, the place of each among them (-1 of what stays), and whom each lists."""
+    """Removable vertices, the index of each among them (-1 for permanent ones), and their neighbours."""
 
     vertices: NDArray[np.integer]
     place: NDArray[np.int32]

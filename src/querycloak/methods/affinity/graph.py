@@ -106,7 +106,7 @@ class _Scratch(NamedTuple):
 
 
 class Search:
-    """Looks for the neighbours of every vertex; what surely stays is known at the end, hubs from the beginning."""
+    """Finds the neighbours of every vertex; permanent vertices are known at the end, hubs from the beginning."""
 
     def __init__(
         self, index: Index, users: Lists, number_of_users: int, limits: Limits, hubs: NDArray[np.bool_]

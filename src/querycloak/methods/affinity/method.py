@@ -124,7 +124,7 @@ class Affinity(Method):
         return int(stated(self.theta) * _MILLION)
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """From one user, if enough users asked queries like it, to `min_users` users, if nobody did."""
+        """From one user, if enough users asked similar queries, to `min_users` users, if there are none."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 
@@ -164,7 +164,7 @@ class Affinity(Method):
         return log.engine.upload(pa.table({"query": expansion.expanded.queries.filter(enough)}))
 
     def renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
-        """The searches for what passed, under names that only this release has."""
+        """The searches for passed queries, under names that only this release has."""
         from querycloak.methods.distinct_queries import searches_of
         from querycloak.methods.keyed_digest import streamed
 

@@ -134,7 +134,7 @@ Numbers = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Concepts:
-    """The concepts of a log, and what else one must know of its words to expand queries.
+    """The concepts of a log, and the facts about its words that expansion of queries needs.
 
     `text` numbers the words that are frequent or that enough users have (`safe`); whether others are safe is told by
     `unknown_is_safe`, for queries whose words have been looked at before. A pair is keyed by
@@ -184,7 +184,7 @@ def on_grid(weights: Floats) -> Integers:
 
 
 def mine_concepts(engine: Engine, uses: ir.Table, concept_users: float, min_word_users: int) -> Concepts:
-    """Count n-grams in the engine; what comes here are the frequent ones, and the words that enough users have."""
+    """Count n-grams in the engine; returns the frequent ones, and the words of enough users."""
     counts = WordCounts.of(engine, uses)
     return concepts_of(counts, concept_users, counts.used_by(min_word_users).select("x"))
 

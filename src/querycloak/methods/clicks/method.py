@@ -58,7 +58,7 @@ class Clicks(OneTable):
         super().__post_init__()
 
     def check_count_of(self) -> None:
-        """Refuse options that do not go with what is counted."""
+        """Refuse options that do not fit the counted quantity."""
         if self.count_of == "clicks":
             if self.epsilon is None or self.two_draws or self.counts == "none":
                 refuse_clicks()

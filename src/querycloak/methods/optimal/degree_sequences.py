@@ -111,7 +111,7 @@ def fits(counts: IntArray, sizes: IntArray) -> bool:
 
 
 def _evened(sizes: IntArray, cap: int) -> IntArray:
-    """The sizes with a cap, the smallest raised by what it took away."""
+    """The sizes with a cap; the smallest ones are raised by the sum that the cap removes."""
     capped = np.sort(np.minimum(sizes, cap))
     surplus = int(sizes.sum() - capped.sum())
     # Raise the smallest to one level: how many of them, and how far.

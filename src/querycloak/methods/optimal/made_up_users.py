@@ -257,7 +257,7 @@ def _proposed(wanted, short, dealt, holders, links, state):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def _fit(dealt, holders, links, rounds, state):  # type: ignore[no-untyped-def]
-    """Exchange slots where a link is short of its target or beyond it, and keep what does not add to the error."""
+    """Exchange slots where a link misses its target; keep exchanges that do not increase the error."""
     pair, starts, user = dealt.pair, dealt.starts, dealt.user
     current = _present(dealt, links)
     place = np.empty(pair.size, np.int64)

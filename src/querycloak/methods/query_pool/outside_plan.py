@@ -112,7 +112,7 @@ class OutsidePlan:
 
 @lru_cache(maxsize=4096)
 def transitions_threshold(noise: Noise, keys: int) -> int:
-    """The least threshold at which one transition of nobody is expected in a hundred releases."""
+    """The least threshold at which one spurious transition is expected in a hundred releases."""
     return cut_for(noise, keys, SPURIOUS)
 
 

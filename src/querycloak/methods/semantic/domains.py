@@ -144,7 +144,7 @@ class Domain:
 
 @dataclass(frozen=True, eq=False)
 class Domains:
-    """One domain for all queries; or one for each topic, and the rest of the taxonomy for what has none of these."""
+    """One domain for all queries; or one for each topic, and the rest of the taxonomy for all other queries."""
 
     taxonomy: Taxonomy
     domains: tuple[Domain, ...]
@@ -200,7 +200,7 @@ class Domains:
         return home, place
 
     def placed(self, concepts: Ints) -> tuple[Ints, Ints]:
-        """The domain of each concept and its number there; what is unknown (-1) is the last domain's root."""
+        """The domain of each concept and its number there; an unknown concept (-1) is the root of the last domain."""
         home, place = self._homes
         last = len(self.domains) - 1
         unknown = concepts < 0

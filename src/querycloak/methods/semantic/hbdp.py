@@ -29,7 +29,7 @@ _MOST_CELLS = 200_000_000
 
 
 def check_size(domain: Domain, users: int) -> None:
-    """Refuse what would draw too much; call it before anything is charged."""
+    """Refuse sizes with too many draws; call it before the charge."""
     size = len(domain.taxonomy)
     if size * users > _MOST_CELLS:
         raise ParameterError(

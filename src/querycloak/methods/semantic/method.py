@@ -196,7 +196,7 @@ class Semantic(Method):
         return self.repeats == "draw" and self.criterion != "hbdp" and self.budget_per == "user"
 
     def check_histogram(self) -> None:
-        """Refuse what does not go with noisy counts of concepts."""
+        """Refuse options that do not fit noisy counts of concepts."""
         if self.max_queries is None:
             raise ParameterError(
                 Sentence("{criterion:hbdp} needs {max_queries}: noise is scaled to the most queries of one user")

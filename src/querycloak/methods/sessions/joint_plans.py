@@ -83,7 +83,7 @@ def _check_of_released(method: Sessions, given: Given) -> None:
 
 
 def check_one_table(method: Sessions) -> None:
-    """Refuse what is about other tables where there are none."""
+    """Refuse options on other tables if there are none."""
     if len(method.released) > 1:
         return
     alone = Parameter("no_clicks") if method.no_clicks else Parameter("tables", TABLE)
