@@ -32,10 +32,10 @@ from querycloak.privacy.calibration.poisoning import ForcedOutRule
 from querycloak.privacy.sampling.randomness import Randomness
 
 TRIED = 200
-"""Texts that are tried to be brought out, each by accounts of its own."""
+"""Number of texts that are tried by each attempt, each text or group of texts by accounts of its own."""
 SEVERAL = 16
 CROWD = 1_000
-"""Users who ask a frequent word beside which a text is tried to be brought out."""
+"""Users who ask a frequent word, beside which an attempt asks its text."""
 _FREQUENT = "visa"
 _ELSEWHERE = "example.com"
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -58,8 +58,8 @@ NEVER = {
 
 
 @dataclass(frozen=True)
-class Try:
-    """A number of accounts asks a number of texts each, perhaps beside a word that many others ask."""
+class Attempt:
+    """Accounts that ask a number of texts each, alone or beside a word that many others ask."""
 
     accounts: int
     texts: int = 1
@@ -80,7 +80,7 @@ class Try:
 
 
 class ForcedOut:
-    """One text, and several by the same accounts: by formula, and tried."""
+    """One text, and several by the same accounts: the number of accounts by formula, and its success in a trial."""
 
     name: ClassVar[str] = "forced-out"
 
@@ -97,22 +97,22 @@ class ForcedOut:
         return None
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
-        """Tried with a log of invented accounts and nobody else."""
+        """Attempts on a log of invented accounts only."""
         rule = rule_of(release)
         if rule is None:
             return
         if release.method is None:
-            yield Finding.of(str(Try(1)), Share.of(TRIED, TRIED), Share.exactly(0.0), 0.0)
+            yield Finding.of(str(Attempt(1)), Share.of(TRIED, TRIED), Share.exactly(0.0), 0.0)
             return
         method = _rebuilt(release)
         sequences = rule.table == "sessions"
-        for tried in _tries(rule, release.parameters.get("sessions_per_user") if sequences else None):
+        for attempt in _attempts(rule, release.parameters.get("sessions_per_user") if sequences else None):
             if method is None:
-                yield Finding.missing(NOT_TRIED, str(tried))
+                yield Finding.missing(NOT_TRIED, str(attempt))
                 continue
-            groups = max(TRIED // tried.texts, 10)
-            out = _brought_out(method, tried, groups, knowledge.random(f"forced-out {tried}"), sequences=sequences)
-            yield Finding.of(str(tried), Share.of(out, groups * tried.texts), Share.exactly(0.0), 0.0)
+            groups = max(TRIED // attempt.texts, 10)
+            out = _brought_out(method, attempt, groups, knowledge.random(f"forced-out {attempt}"), sequences=sequences)
+            yield Finding.of(str(attempt), Share.of(out, groups * attempt.texts), Share.exactly(0.0), 0.0)
 
 
 def rule_of(release: Target) -> ForcedOutRule | None:
@@ -124,11 +124,11 @@ def rule_of(release: Target) -> ForcedOutRule | None:
     return forced_out_rule(release.method, release.variant, release.parameters)
 
 
-def _tries(rule: ForcedOutRule, sessions: int | None) -> Iterator[Try]:
-    """sessions: how many sessions of one user count, if sequences are what comes out."""
+def _attempts(rule: ForcedOutRule, sessions: int | None) -> Iterator[Attempt]:
+    """sessions: number of sessions of one user that count, if the release has sequences."""
     records = rule.adding == "records"
     crowd = max(CROWD * (rule.beside is not None or rule.key == URL), rule.crowd)
-    once = Try(
+    once = Attempt(
         rule.accounts, key=rule.key, crowd=crowd, repeats=rule.added(1) if records else 1, letters=rule.crowd > 0
     )
     yield once
@@ -139,18 +139,18 @@ def _tries(rule: ForcedOutRule, sessions: int | None) -> Iterator[Try]:
         repeats = rule.added(several) if records else 1
         yield replace(once, accounts=rule.accounts_for(several), texts=several, repeats=repeats)
     if rule.beside is not None:
-        yield Try(rule.beside, beside=True, crowd=crowd)
+        yield Attempt(rule.beside, beside=True, crowd=crowd)
 
 
 def _brought_out(
-    method: Method, tried: Try, groups: int, random: np.random.Generator, *, sequences: bool = False
+    method: Method, attempt: Attempt, groups: int, random: np.random.Generator, *, sequences: bool = False
 ) -> int:
     """Number of texts that come out if all accounts of a group ask the same texts.
 
     sequences: each text is the first of a session of two queries.
     """
-    chosen = _chosen(tried, groups * tried.texts, random)
-    rows = _asked(tried, groups, chosen)
+    chosen = _chosen(attempt, groups * attempt.texts, random)
+    rows = _asked(attempt, groups, chosen)
     if sequences:
         after = rows.set_column(1, "time", pc.add(rows["time"], pa.scalar(60, pa.duration("s"))))
         second = pc.binary_join_element_wise(rows["query"], "then", " ")
@@ -163,45 +163,45 @@ def _brought_out(
         pq.write_table(rows, folder.path / "accounts.parquet")
         with read(folder.path / "accounts.parquet") as log:
             release = Target.of(method.release(log, randomness=Randomness()), "accounts")
-            parts = [release.table("clicks")["url"]] if tried.key == URL else release.texts()
+            parts = [release.table("clicks")["url"]] if attempt.key == URL else release.texts()
             texts = pa.chunked_array([part.unique() for part in parts], pa.string())
             return int(pc.sum(pc.is_in(chosen, texts)).as_py() or 0)
     finally:
         folder.remove()
 
 
-def _chosen(tried: Try, number: int, random: np.random.Generator) -> pa.Array:
+def _chosen(attempt: Attempt, number: int, random: np.random.Generator) -> pa.Array:
     """Texts that nobody else has, all different; queries of the built-in pool if only these come out."""
-    if tried.key == POOL_QUERY:
+    if attempt.key == POOL_QUERY:
         pool = queries_of(PublicList.of("pool", None), Choices())
         return pool.take(pa.array(random.choice(len(pool), number, replace=False)))
-    ending = {TEXT: f" {_FREQUENT}" * tried.beside, URL: ".example"}[tried.key]
+    ending = {TEXT: f" {_FREQUENT}" * attempt.beside, URL: ".example"}[attempt.key]
     texts = [f"q{each:015x}{ending}" for each in random.integers(0, 1 << 60, number).tolist()]
-    return pa.array([text.translate(_LETTERS) if tried.letters else text for text in texts])
+    return pa.array([text.translate(_LETTERS) if attempt.letters else text for text in texts])
 
 
-def _asked(tried: Try, groups: int, chosen: pa.Array) -> pa.Table:
+def _asked(attempt: Attempt, groups: int, chosen: pa.Array) -> pa.Table:
     """The rows of all accounts, an hour between the searches of each, and of those who ask the frequent word."""
-    accounts, texts = tried.accounts, tried.texts
+    accounts, texts = attempt.accounts, attempt.texts
     text = np.tile(np.arange(groups * texts).reshape(groups, 1, texts), (1, accounts, 1)).ravel()
     user = np.repeat(np.arange(groups * accounts), texts)
     hour = np.tile(np.arange(texts), groups * accounts)
-    if tried.crowd:
-        text = np.append(text, np.full(tried.crowd, len(chosen)))
-        user = np.append(user, groups * accounts + np.arange(tried.crowd))
-        hour = np.append(hour, np.zeros(tried.crowd, np.int64))
-    text, user, hour = (np.repeat(each, tried.repeats) for each in (text, user, hour))
-    second = np.arange(len(text)) % tried.repeats
+    if attempt.crowd:
+        text = np.append(text, np.full(attempt.crowd, len(chosen)))
+        user = np.append(user, groups * accounts + np.arange(attempt.crowd))
+        hour = np.append(hour, np.zeros(attempt.crowd, np.int64))
+    text, user, hour = (np.repeat(each, attempt.repeats) for each in (text, user, hour))
+    second = np.arange(len(text)) % attempt.repeats
     frequent, elsewhere = (pa.array([each]) for each in (_FREQUENT, _ELSEWHERE))
-    texts_of = pa.concat_arrays([chosen, elsewhere if tried.key == URL else frequent]).take(pa.array(text))
-    fixed = (frequent if tried.key == URL else elsewhere).take(pa.array(np.zeros(len(text), np.int64)))
+    texts_of = pa.concat_arrays([chosen, elsewhere if attempt.key == URL else frequent]).take(pa.array(text))
+    fixed = (frequent if attempt.key == URL else elsewhere).take(pa.array(np.zeros(len(text), np.int64)))
     return pa.table(
         {
             "user": pa.array(user).cast(pa.string()),
             "time": pa.array(1_141_205_400 + 3600 * hour + second, pa.timestamp("s")),
-            "query": fixed if tried.key == URL else texts_of,
+            "query": fixed if attempt.key == URL else texts_of,
             "rank": pa.array(np.ones(len(text), np.int32)),
-            "url": texts_of if tried.key == URL else fixed,
+            "url": texts_of if attempt.key == URL else fixed,
         }
     )
 
