@@ -15,7 +15,7 @@ AGREED_ACCOUNTS = "what several accounts of one person agree to release"
 TEXT, POOL_QUERY, URL = "text", "query of the pool", "url"
 """What accounts bring out: anything, a query of a public list, or a url of a query that comes out."""
 _KEYS = {TEXT: "text of their choice", POOL_QUERY: POOL_QUERY, URL: "url of their choice beside a released query"}
-_TABLES = ("queries", "clicks", "sessions", "level-1")
+_TABLES = ("queries", "clicks", "sessions", "level-1", "hosts")
 """Tables from which a text comes out; a phrase of several words needs its words to come out first."""
 
 

@@ -34,6 +34,8 @@ _LONGER = 8
 """Sessions of the last cell have up to this many searches more."""
 _MOST_ROWS = CLICKS - 1
 _ADDRESSES = 10**9
+_PAGE, _LATER_PAGES = 10, 3
+"""Results of a page, and pages from the third on that a rank of 21 or more may stand on."""
 _TRIES = 6
 _GOLDEN = 0x9E3779B97F4A7C15
 _EDGES = np.array(PAUSES, np.int64)
@@ -228,10 +230,15 @@ def _rarest(words, first, end, model, of_word):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _rank(sums, state):  # type: ignore[no-untyped-def]
+    """A rank; on later pages of ten results, places are as frequent as on the first."""
     cell = chosen(sums, 0, sums.size, unit(state))
-    if cell <= 10:
+    if cell <= _PAGE:
         return cell
-    return 11 + below(state, 10) if cell == 11 else 21 + below(state, 30)
+    page = 1 if cell == _PAGE + 1 else 2 + below(state, _LATER_PAGES)
+    first_page = sums[_PAGE] - sums[0]
+    if first_page <= 0:
+        return _PAGE * page + 1 + below(state, _PAGE)
+    return _PAGE * page + chosen(sums, 1, _PAGE, sums[0] + unit(state) * first_page)
 
 
 def _addresses(urls: pa.Array, url: IntArray) -> pa.Array:

@@ -13,7 +13,16 @@ from querycloak.methods.keys.selection_plan import SelectionPlan
 from querycloak.methods.method import AuditLogs, Counted, Method
 from querycloak.methods.option import option
 from querycloak.methods.phrases.method import LEVELS, Phrases
-from querycloak.methods.synthetic.parts_plan import LONGEST, QUERIES, SHARES, PartsPlan, parse_shares, plan_parts
+from querycloak.methods.synthetic.parts_plan import (
+    CLICKS,
+    HOSTS,
+    LONGEST,
+    QUERIES,
+    SHARES,
+    PartsPlan,
+    parse_shares,
+    plan_parts,
+)
 from querycloak.methods.synthetic.shape import GAP_MINUTES
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget
@@ -28,8 +37,8 @@ if TYPE_CHECKING:
 
 MOST_USERS = 10**9
 MODELLED = (
-    "searches and sessions per user", "hours of the week", "pauses", "kinds of reformulation", "words and phrases",
-    "whole queries", "next queries", "clicks by query and by word", "clicks per search", "ranks",
+    "sessions per user", "searches per session", "hours of the week", "pauses", "kinds of reformulation",
+    "words and phrases", "whole queries", "next queries", "clicks by query and by word", "clicks per search", "ranks",
 )  # fmt: skip
 NOT_MODELLED = (
     "what one person asks over time, beyond asking again", "queries by hour", "searches of people of many sessions",
@@ -107,8 +116,8 @@ class Synthetic(Method):
 
     def proven(self) -> Guarantee:
         """Guarantee that synthetic.md proves."""
-        rules = [plan.forced_out for name, plan in self.plan.selected.items() if name in (LEVELS[0], QUERIES)]
-        rule = fewest(rules)
+        chosen = (LEVELS[0], QUERIES, CLICKS, HOSTS)
+        rule = fewest([self.plan.selected[name].forced_out for name in chosen if name in self.plan.selected])
         unprotected = (*ALWAYS, several_accounts(*([] if rule is None else [rule])))
         return user_guarantee(self.plan.epsilon, self.plan.delta, self.plan.because, unprotected)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import querycloak as qc
@@ -21,6 +22,7 @@ from querycloak.audits.guarantees.steps import Past, steps_of
 from querycloak.audits.guarantees.synthetic_parts import LOSS, CameOut, losses_of_parts
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
+from querycloak.methods.forcing_accounts import forced_out_rule
 from querycloak.methods.synthetic.laws import digest_of
 from querycloak.methods.synthetic.made_up_log import made_up_log
 from querycloak.methods.synthetic.made_up_queries import digest_of_words
@@ -83,6 +85,18 @@ def test_the_budget_of_all_parts_is_that_of_the_note(split: str | None) -> None:
     assert delta <= 1e-6
 
 
+@pytest.mark.parametrize("part", ["queries", "clicks", "hosts"])
+def test_the_card_counts_the_accounts_of_the_part_that_needs_fewest(part: str) -> None:
+    """synthetic.md, *Unprotected*."""
+    method = qc.Synthetic(epsilon=8, delta=1e-6, split=f"{part}=300")
+    accounts = {name: plan.forced_out.accounts for name, plan in method.plan.selected.items()}
+    assert min(accounts, key=lambda name: accounts[name]) == part
+    assert f" {accounts[part]} bring out one text" in method.proven().unprotected[-1]
+    rule = forced_out_rule(method.name, method.variant, method.parameters())
+    assert rule is not None
+    assert rule.accounts == accounts[part]
+
+
 def noisy_parts() -> NoisyParts:
     """Parts of a small world: three queries, four words."""
     rows = [("red", False, False), ("blue", False, False), ("shoe", False, False), ("red", True, False)]
@@ -119,6 +133,26 @@ def test_rows_are_marked_ordered_and_the_same_each_time() -> None:
         known = {"a.com": "http://a.com/"}.get(row["query"], "http://shoe.com")
         assert row["url"] is None or row["url"] == known or row["url"].endswith(".invalid")
     assert {row["url"] for row in rows} >= {"http://a.com/", "http://shoe.com", None}
+
+
+def test_later_pages_are_clicked_like_the_first() -> None:
+    """synthetic.md, *Everything else is post-processing*."""
+    parts = noisy_parts()
+    ranks = np.zeros((2, 13), np.int64)
+    ranks[:, [0, 1, 3, 11, 12]] = [5, 60, 20, 50, 40]
+    parts = replace(parts, cells={**parts.cells, "ranks": ranks.reshape(-1)})
+    made = pa.Table.from_batches(made_up_log(parts, 3_000, (None, None), 7))
+    clicked = made.filter(pc.is_valid(made["url"]))
+    alone = clicked.group_by(["user", "time", "query"]).aggregate([("rank", "max"), ("rank", "count")])
+    numbers = alone.filter(pc.equal(alone["rank_count"], 1))["rank_max"].drop_null().to_numpy()
+    counts = np.bincount(numbers, minlength=51)
+    assert set(np.flatnonzero(counts)) == {place + 10 * page for page in range(5) for place in (1, 3)}
+    assert counts[11] / counts[13] == pytest.approx(3, rel=0.25)
+    assert counts[[11, 13]].sum() / counts[21:].sum() == pytest.approx(5 / 4, rel=0.15)
+    ranks[:, 1:11] = 0
+    bare = replace(parts, cells={**parts.cells, "ranks": ranks.reshape(-1)})
+    made = pa.Table.from_batches(made_up_log(bare, 300, (None, None), 7))
+    assert set(made["rank"].drop_null().to_pylist()) == set(range(11, 51))
 
 
 def test_the_number_of_users_is_noisy_and_nothing_comes_of_nothing() -> None:
