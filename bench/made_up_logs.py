@@ -1,17 +1,17 @@
-"""`python -m bench.made_up_logs [--users N] [--epsilon E] [--out FILE]`: made-up logs beside others and the original.
+"""`python -m bench.made_up_logs --csv FILE [--users N] [--seed S] ...`: made-up logs beside others and the original.
 
-Prints, for each budget, distances of shapes (total variation) and tasks of `evaluate`; docs/synthetic-release.md has
-the figures. The log is a synthetic one: what is printed compares releases with it.
+For each budget: total variation of shapes, and tasks of `evaluate` on held-out users. Figures are kept in the file as
+they come, so an interrupted study goes on where it stopped. docs/synthetic-release.md has the figures, by
+`python scripts/make_synthetic_release_page.py`. The log is a synthetic one: the figures compare releases with it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import querycloak as qc
+from bench.figure_file import FigureFile, Row
+from bench.study_logs import judging_part
+from querycloak.logs.searchlog import SearchLog
 
 BUDGETS = ((1, 1e-6), (3, math.exp(-10)), (8, 1e-6))
-TASKS = (
-    "language", "completion", "suggestion", "retrieval-walk", "retrieval-feedback", "ranking", "counts", "pairs",
-    "profiles",
-)  # fmt: skip
-KEPT = {
-    ("language", "bits_per_query", None), ("language", "expressible", None), ("completion", "RR@10", None),
-    ("completion", "Success@10", None), ("suggestion", "R@5", None), ("retrieval-feedback", "nDCG@10", None),
-    ("ranking", "tau-b", None), ("counts", "volume_share", "table=queries"), ("counts", "volume_share", "table=clicks"),
-    ("pairs", "recall", "support=0.0005"), ("retrieval-walk", "nDCG@10", None),
-}  # fmt: skip
+FIGURES = {
+    ("language", "bits_per_query", None): "bits per query",
+    ("language", "expressible", None): "expressible queries",
+    ("completion", "RR@10", None): "completion RR@10",
+    ("completion", "Success@10", None): "completion Success@10",
+    ("suggestion", "R@5", None): "suggestion R@5",
+    ("retrieval-walk", "nDCG@10", None): "retrieval nDCG@10",
+    ("ranking", "tau-b", None): "ranking tau-b",
+    ("counts", "volume_share", "table=queries"): "volume of queries",
+    ("counts", "volume_share", "table=clicks"): "volume of clicks",
+    ("pairs", "recall", "support=0.0005"): "frequent pairs, recall",
+    ("pairs", "share_recall", "support=0.001"): "pairs of a thousandth, recall",
+}
+"""Figures by task, measure and slice; those of the reading `all`."""
+READ_APART = ("retrieval nDCG@10", "ranking tau-b")
+"""Figures that cases without an answer decide: also of the cases answered, beside the original on the same cases."""
+TASKS = tuple(dict.fromkeys(task for task, _, _ in FIGURES))
+OTHERS = (qc.Optimal, qc.Queries)
+COLUMNS = ("user", "time", "query", "rank", "url")
 GAP = 30 * 60
 
 
@@ -67,51 +79,89 @@ def _shares(numbers: np.ndarray[Any, Any], cells: int) -> np.ndarray[Any, Any]:
     return np.bincount(numbers, minlength=cells)[:cells] / max(1, numbers.size)
 
 
-def figures(users: int, budgets: Sequence[tuple[float, float]], folder: Path) -> dict[str, Any]:
-    """All figures of a log of this many users."""
-    qc.synthesize(folder / "log.parquet", users=users)
-    with qc.read(folder / "log.parquet") as log:
-        qc.split(log, folder / "split", by="user")
-    train, test = (folder / "split" / f"{side}.parquet" for side in ("train", "test"))
-    true = shapes(pq.read_table(train, columns=["user", "time", "query", "rank", "url"]))
-    releases: dict[str, Path] = {}
-    made: dict[str, Any] = {"users": users, "shapes": {}, "seconds": {}, "rows": {}, "tasks": []}
-    for epsilon, delta in budgets:
-        for method in (qc.Synthetic, qc.Optimal, qc.Queries):
-            name = f"{method.name} {epsilon}"
-            began = time.monotonic()
-            with qc.read(train) as log:
-                method(epsilon=epsilon, delta=delta).release(log).save(folder / name)
-            made["seconds"][name] = round(time.monotonic() - began, 1)
-            releases[name] = folder / name
-            print(name, made["seconds"][name], flush=True)
-        rows = pq.read_table(folder / f"synthetic {epsilon}" / "log.parquet")
+def methods(
+    budget: tuple[float, float], splits: Mapping[str, str | None], users: int | None, *, others: bool
+) -> Iterator[tuple[str, Any]]:
+    """Releases to measure, by name."""
+    epsilon, delta = budget
+    for name, split in splits.items():
+        yield f"{name}, epsilon {epsilon}", qc.Synthetic(epsilon=epsilon, delta=delta, split=split, users=users)
+    for method in OTHERS if others else ():
+        yield f"{method.name}, epsilon {epsilon}", method(epsilon=epsilon, delta=delta)
+
+
+def released(method: Any, train: SearchLog, true: Mapping[str, Any], name: str, folder: Path) -> Iterator[Row]:
+    """Release, and the shapes of a made-up log beside the original's."""
+    began = time.process_time()
+    method.release(train).save(folder / name)
+    yield {"part": "cost", "release": name, "figure": "processor seconds", "value": time.process_time() - began}
+    if method.name == "synthetic":
+        rows = pq.read_table(folder / name / "log.parquet")
+        yield {"part": "cost", "release": name, "figure": "rows", "value": rows.num_rows}
         mine = shapes(rows)
-        made["rows"][str(epsilon)] = rows.num_rows
-        made["shapes"][str(epsilon)] = {each: round(float(abs(mine[each] - true[each]).sum() / 2), 4) for each in true}
-        print(json.dumps(made["shapes"][str(epsilon)]), flush=True)
-    rows = qc.evaluate(train, test, releases, list(TASKS)).rows
-    for row in rows:
-        kept = (row.task, row.measure, row.slice) in KEPT or row.measure == "pooled_loss"
-        if kept and row.reading == "all":
-            made["tasks"].append([row.release, row.task, row.measure, row.slice, row.value, row.why])
-    return made
+        for figure, shares in true.items():
+            yield {"part": "shapes", "release": name, "figure": figure, "value": abs(mine[figure] - shares).sum() / 2}
+
+
+def judged(train: SearchLog, test: SearchLog, releases: Mapping[str, Path], tasks: Sequence[str]) -> Iterator[Row]:
+    """What tasks say of these releases, of the original and of no data."""
+    for row in qc.evaluate(train, test, releases, list(tasks)).rows:
+        figure = FIGURES.get((row.task, row.measure, row.slice))
+        if figure is None or row.release == "k-anonymity":
+            continue
+        numbers = {"value": row.value, "low": row.low, "high": row.high}
+        if row.reading == "all":
+            yield {"part": "tasks", "release": row.release, "figure": figure, **numbers}
+        elif figure in READ_APART and row.release not in ("original", "no-data"):
+            place = {"answered": "where answered", "common": "original there"}[row.reading]
+            yield {"part": "answered", "release": row.release, "figure": f"{figure}, {place}", **numbers}
+            if row.reading == "answered" and row.cases and row.answered is not None:
+                share = {"figure": f"{figure}, share answered", "value": row.answered / row.cases}
+                yield {"part": "answered", "release": row.release, **share}
+
+
+def study(given: argparse.Namespace, folder: Path) -> None:
+    """Measure what the file lacks, budget after budget."""
+    kept = FigureFile(given.csv)
+    source = given.log or folder / "log.parquet"
+    if given.log is None:
+        qc.synthesize(source, users=given.users, seed=given.seed)
+    with qc.read(source) as log:
+        qc.split(log, folder / "split", by="user")
+    train_file, test_file = (folder / "split" / f"{side}.parquet" for side in ("train", "test"))
+    true = shapes(pq.read_table(train_file, columns=list(COLUMNS)))
+    splits = {
+        name: shares or None for name, _, shares in (each.partition(":") for each in given.split or ["synthetic"])
+    }
+    budgets = [budget for budget in BUDGETS if given.epsilon in (None, budget[0])]
+    with qc.read(train_file) as train, qc.read(judging_part(test_file, given.judges, folder)) as test:
+        for budget in budgets:
+            wanted = dict(methods(budget, splits, given.made_up, others=given.others))
+            lacking = {name: each for name, each in wanted.items() if kept.lacking("cost", name, ["finished"])}
+            for name, method in lacking.items():
+                kept.add(released(method, train, true, name, folder))
+            for task in given.tasks if lacking else ():
+                kept.add(judged(train, test, {name: folder / name for name in lacking}, [task]))
+            kept.add({"part": "cost", "release": name, "figure": "finished", "value": 1} for name in lacking)
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.made_up_logs", description=__doc__)
-    parser.add_argument("--users", type=int, default=20_000)
+    parser.add_argument("--users", type=int, default=20_000, help="users of the synthetic log; a tenth is held out")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the synthetic log")
+    parser.add_argument("--log", type=Path, help="a log of your own in place of the synthetic one")
     parser.add_argument("--epsilon", type=float, help="one budget of the three; all if not given")
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    budgets = [budget for budget in BUDGETS if given.epsilon in (None, budget[0])]
+    parser.add_argument("--split", action="append", default=[], metavar="NAME:SHARES", help="shares to compare")
+    parser.add_argument(
+        "--made-up", type=int, metavar="N", help="users to make up; as many as the log has if not given"
+    )
+    parser.add_argument("--judges", type=int, default=2_000, help="held-out users by whom tasks judge, at most")
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS), help="tasks of `evaluate`; none: shapes only")
+    parser.add_argument("--others", action="store_true", help="releases of `optimal` and `queries` beside")
+    parser.add_argument("--csv", type=Path, help="a file that keeps the figures")
     with tempfile.TemporaryDirectory() as folder:
-        made = figures(given.users, budgets, Path(folder))
-    text = json.dumps(made, indent=1)
-    if given.out is not None:
-        given.out.write_text(text + "\n")
-    print(text)
+        study(parser.parse_args(), Path(folder))
 
 
 if __name__ == "__main__":
