@@ -34,6 +34,10 @@ TABLES: Mapping[str, Words] = {
 }
 NO_COUNT = "there is no count: each row stands for one search or click"
 _ALONE = "Rows that only one person has"
+_PUT_TOGETHER = (
+    "Released words can be put together to queries that nobody asked: such a query is no evidence that anybody asked "
+    "it."
+)
 _NULL = ", and null if that is below 1"
 _CUT = "No margin includes that; it makes counts too low, by how much depends on the log, which this text does not know"
 
@@ -50,8 +54,7 @@ def over_levels(levels: Sequence[TableAccuracy], rows_of_one_user: float | None)
     """
     note = (
         "Levels have noise and thresholds of their own, so ranges cover all of them. A longer phrase comes out only if "
-        "the phrases within it did; its count is lowered to theirs where noise put it above. Released words can be put "
-        "together to queries that nobody asked: such a query is no evidence that anybody asked it."
+        f"the phrases within it did; its count is lowered to theirs where noise put it above. {_PUT_TOGETHER}"
     )
     notes = dict.fromkeys(note for level in levels for note in level.notes if not note.startswith(_ALONE))
     own = [] if rows_of_one_user is None else [alone(rows_of_one_user)]
@@ -118,6 +121,18 @@ def of_cells(table: str, plan: CellPlan, *, viewed: bool, keyed: bool) -> dict[s
         summed = "`views` is the sum of two noisy numbers: its margin is 1.42 times that of `clicks`."
         reached["positions"] = TableAccuracy(counts, events, notes=(listed, summed))
     return reached
+
+
+def of_phrase_cells(tables: Sequence[str], plan: CellPlan) -> dict[str, TableAccuracy]:
+    """Accuracy of tables of phrases and queries by cell: a user's cells are bounded over all of them together."""
+    reached = {name: each for table in tables for name, each in of_cells(table, plan, viewed=False, keyed=True).items()}
+    note = (
+        "A phrase comes out only if the phrases within it did; each of its cells is lowered to the same cell of these, "
+        f"if that is printed, where noise put it above. {_PUT_TOGETHER}"
+    )
+    together = "A user's cells are bounded over phrases and queries together."
+    reached["phrases"] = reached["phrases"].with_notes(note)
+    return {name: each.with_notes(together) if len(tables) > 1 else each for name, each in reached.items()}
 
 
 def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:

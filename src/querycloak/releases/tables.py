@@ -138,6 +138,7 @@ KINDS: Mapping[str, TableKind] = {
             "count": _USERS,
         },
         frozenset({"count"}),
+        by_attributes=True,
     ),
     "reformulations": TableKind(
         "ways in which people changed a query into their next one of a session",

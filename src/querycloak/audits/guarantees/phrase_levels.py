@@ -105,7 +105,7 @@ def phrases_of_runs(counted: CountedLevels, method: Phrases, randomness: Randomn
     parts = []
     for place, lot in enumerate(lots):
         drawn = _drawn(levels, [method.plans[level] for level in method.levels], randomness, lot)
-        bounded = with_marks(consistent(pa.concat_tables([each.table() for each in drawn]), RUN))
+        bounded = with_marks(consistent(pa.concat_tables([each.table() for each in drawn]), (RUN, *counted.private)))
         run = pa.array(bounded[RUN].to_numpy() + place * at_once)
         parts.append(bounded.set_column(0, RUN, run))
     return pa.concat_tables(parts)

@@ -151,6 +151,11 @@ class CellCounts:
         at = np.minimum(np.searchsorted(self.ids, wanted), self.ids.size - 1)
         return np.where(self.ids[at] == wanted, self.counts[at], 0)
 
+    def between(self, first: int, end: int) -> CellCounts:
+        """Those from this number to before that one, numbered from 0."""
+        low, high = np.searchsorted(self.ids, [first, end])
+        return CellCounts(self.ids[low:high] - first, self.counts[low:high])
+
 
 @dataclass(frozen=True)
 class CellsOfKeys:
@@ -192,6 +197,11 @@ def bounded_cells(
     """
     numbered = keys.append_column("k", pa.array(np.arange(keys.num_rows)))
     mine = users.inner_join(engine.upload(numbered), list(key)).select("user", "k", "cell", "within", "earliest")
+    return first_cells(engine, mine, width, most)
+
+
+def first_cells(engine: Engine, mine: ir.Table, width: int, most: int) -> CellCounts:
+    """Counts of each user's first cells: user, `k` (the number of a key), `cell`, `within` and `earliest`."""
     first = first_keys(mine, ["k", "cell"], most)
     first = first.mutate(id=first.k * width + first.within)
     counts = engine.fetch(first.group_by("id").agg(n=first.count())).sort_by("id")

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
-from querycloak.methods.keys.attributes import Grouping, grouping_of
+from querycloak.methods.keys.by_attributes import KeysByAttributes
 from querycloak.methods.keys.cell_plan import (
     SEARCHES_PER_USER,
     VIEWS_PER_USER,
-    CellPlan,
     plan_cells,
     split_budget,
 )
-from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
-    Counts,
     Priors,
     SelectionPlan,
     check_counts,
@@ -31,11 +28,11 @@ from querycloak.methods.keys.selection_plan import (
 from querycloak.methods.method import Counted
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
-from querycloak.privacy.budget import Budget, Given, budget_or_knobs
+from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
-from querycloak.privacy.guarantee import Guarantee, compose
+from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_bound, natural, share
 from querycloak.sentence import Sentence
 
@@ -45,20 +42,14 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.keys.known_keys import KnownRelease
     from querycloak.privacy.accounting.draws import Draw, PublicCounts
-    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.privacy.ledger.accounts import Account
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneTable(KeysMethod):
+class OneTable(KeysByAttributes):
     """One table of keys, by a budget or by explicit noise."""
 
-    epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
-    delta: float | None = option(
-        help="Budget: delta, the part of the guarantee that epsilon does not cover; far below 1/users."
-    )
-    noise: float | None = option(help="Instead of a budget: the scale of Laplace or sigma of Gaussian noise.")
-    threshold: int | None = option(help="Instead of a budget: a key comes out if its noisy count exceeds this.")
     priors: Priors | None = option(
         help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "
         "It costs no budget."
@@ -72,79 +63,39 @@ class OneTable(KeysMethod):
     known_per_user: int | None = option(
         help="With known keys: the number of them that count for one user; 16 if not given. Fewer mean less noise."
     )
-
-    by: str | None = option(
-        help="Attributes of the log by which keys are counted, with commas, such as country,device; also day, week or "
-        "month, which need a period (since, until)."
-    )
-    domain_of: str | None = option(
-        help="Public values of attributes: country=iso3166, device=FILE (a value a line), with commas. Without a "
-        "domain, values are selected like keys."
-    )
-    cells_per_user: int | None = option(
-        help="With public attributes or views: how many cells of one user count; 16 if not given."
-    )
     keyed: Literal["log", "none"] = option(
         "log", formerly="keys", help="none: no keys, only numbers of searches and users by public attributes."
     )
-    grouping: Grouping = field(init=False, repr=False)
-    """Attributes, settled at construction."""
-    cell_plan: CellPlan | None = field(init=False, repr=False)
-    """Noise of cells; None if keys are counted as they are."""
-    coarse: bool = field(default=False, repr=False)
-    """True for the part of a method that only selects the keys whose cells are counted."""
 
     def __post_init__(self) -> None:
         self.check_choices()
         self._check_known()
-        grouping = grouping_of(self.by, self.domain_of)
-        settled: dict[str, Any] = {"grouping": grouping, "by": ",".join(grouping.by) or None, "cell_plan": None}
-        settled["domain_of"] = grouping.written
-        if grouping.private:
-            settled["keys"] = {self.table: (*type(self).keys[self.table], *grouping.private)}
-        for name, value in settled.items():
-            object.__setattr__(self, name, value)
-        if self.variant != "default" and (grouping.by or self.counts_cells):
+        self.settle_attributes()
+        attributed = self.grouping.by or self.counts_cells
+        if self.variant != "default" and attributed:
             raise ParameterError(Sentence("{by}, {keyed:none} and views go with the default {variant}: leave them out"))
-        if self.known is not None and (grouping.by or self.counts_cells):
+        if self.known is not None and attributed:
             raise ParameterError(Sentence("{known} goes with whole keys: leave {by}, {keyed:none} and views out"))
-        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         if self.coarse or not self.counts_cells:
-            object.__setattr__(self, "plan", self.plan_for(given))
+            object.__setattr__(self, "plan", self.plan_for(self.given))
             return
-        budget = self._checked_cells(given)
+        budget = self.checked_cells(self.given)
         if self.keyed == "none":
-            cells = plan_cells(budget, self.cells_per_user, events=SEARCHES_PER_USER, event_share=0.5)
+            cells = plan_cells(budget, self.most_cells, events=SEARCHES_PER_USER, event_share=0.5)
             plan = SelectionPlan(replace(cells.guarantee, unprotected=ALWAYS))
         else:
             events = VIEWS_PER_USER if self.viewed else 0
-            cells = plan_cells(split_budget(budget)[1], self.cells_per_user, events=events)
-            plan = self._selector(budget).plan
+            cells = plan_cells(split_budget(budget)[1], self.most_cells, events=events)
+            plan = self.selector(budget).plan
         object.__setattr__(self, "cell_plan", cells)
         object.__setattr__(self, "plan", plan)
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """Attributes that a log must be read with."""
-        return self.grouping.attributes
-
-    @property
-    def viewed(self) -> bool:
-        """True if results that were shown count, not clicks alone."""
-        return False
 
     @property
     def counts_cells(self) -> bool:
         """True if cells are counted: of keys that were selected before, or without keys."""
         return bool(self.grouping.public) or self.viewed or self.keyed == "none"
 
-    def _selector(self, budget: Budget) -> Self:
-        """The part that selects keys (cells.md, claim 1); their counts are not published, so none are drawn."""
-        selecting = split_budget(budget)[0]
-        counts: Counts = "noisy" if self.selection == "gaussian" else "none"  # Gaussian selection decides by a count
-        return replace(self, epsilon=selecting.epsilon, delta=selecting.delta, counts=counts, coarse=True)
-
-    def _checked_cells(self, given: Given) -> Budget:
+    def checked_cells(self, given: Given) -> Budget:
         """The budget, if all options go with cells."""
         if not isinstance(given, Budget) or self.two_draws or self.counts == "none" or self.times is not None:
             raise ParameterError(
@@ -278,8 +229,7 @@ class OneTable(KeysMethod):
 
     def parameters(self) -> dict[str, Any]:
         """Given options, and the numbers computed from them."""
-        grouped = {} if self.by is None else {"by": self.by, "domain_of": self.domain_of}
-        cells = grouped if self.cell_plan is None else {**grouped, **self.cell_plan.parameters()}
+        cells = self.cell_parameters()
         if self.keyed == "none":
             return {"keys": "none", **cells}
         solved = self.plan.choice_parameters() if self.plan.candidates else self.plans[self.table].parameters()
@@ -289,19 +239,12 @@ class OneTable(KeysMethod):
         return shown if self.accounting is None else {**shown, "accounting": self.accounting}
 
     def proven(self) -> Guarantee:
-        """Proven guarantee; of keys and their cells together, by cells.md, claim 3."""
-        if self.keyed == "none":
-            return self.plan.proven
-        return super().proven() if self.cell_plan is None else compose([super().proven(), self.cell_plan.guarantee])
+        """Proven guarantee; without keys, that of their cells alone."""
+        return self.plan.proven if self.keyed == "none" else super().proven()
 
     def draws(self) -> Sequence[Draw]:
         """Draws of the release, so that several releases can be added up."""
-        selecting = [] if self.keyed == "none" else list(self.plan.draws())
-        return selecting if self.cell_plan is None else [*selecting, self.cell_plan.draw()]
-
-    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """Routes of the plans; empty for cells, whose cut depends on the number of keys that came out."""
-        return self.plan.routes() if self.cell_plan is None else {}
+        return [self.cell_plan.draw()] if self.cell_plan is not None and self.keyed == "none" else super().draws()
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """Accuracy of counts by the plan, with a note on known keys; of cells, their noise."""
@@ -325,8 +268,7 @@ class OneTable(KeysMethod):
         users, views = self._users_cells(log), None
         if self.viewed:
             views = log.engine.stage(cell_counts.first_views(self.rows(log), self.cell_plan.events))
-        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
-        selector = self._selector(self._checked_cells(given))
+        selector = self.selector(self.checked_cells(self.given))
         cells = self.grouping.cells(log.source.choices)
         of_keys = cell_counts.KeyCells(cells, tuple(self.key), self.grouping.by, viewed=self.viewed)
         return cell_counts.CellsOfKeys(

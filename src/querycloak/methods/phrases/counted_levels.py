@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from querycloak.engines import Engine
 from querycloak.language.word_model import BEGIN, END
+from querycloak.methods.keys.cell_counts import check_attributes, with_values
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.key_tables import users_by_keys
 from querycloak.methods.keys.partition_selection import CountedKeys, count_keys
 from querycloak.methods.keys.selection_plan import SplitBudget
-from querycloak.methods.method import Drawn
+from querycloak.methods.method import Counted, Drawn
 from querycloak.methods.phrases.consistency import consistent
 from querycloak.methods.phrases.levels import KEY, contributions, keys_per_user, number_of_levels, uses_of_words
 from querycloak.methods.phrases.method import LEVELS, QUERIES, TABLE, Phrases
@@ -37,9 +38,9 @@ class CountedLevels:
 
     engine: Engine
     uses: ir.Table
-    """user, tokens, earliest."""
+    """user, tokens, private attributes, earliest."""
     queries: ir.Table | None
-    """user, query, earliest; None if whole queries do not come out."""
+    """user, query, private attributes, earliest; None if whole queries do not come out."""
     methods: Mapping[str, Phrases]
     """The method of each candidate plan, by choice; a single one if the plan is fixed."""
     budget: SplitBudget | None
@@ -48,6 +49,8 @@ class CountedLevels:
     """For each table the number of users with 1, 2, ... keys (private); empty if the plan is fixed."""
     draws_of: Callable[[Phrases], Sequence[Draw] | None] = lambda _: None
     """The draws of a chosen candidate, to which the reserve is lowered; None if it is not."""
+    private: tuple[str, ...] = ()
+    """Attributes that are columns of each key."""
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose a plan if it is open, then draw whole queries and level after level."""
@@ -75,38 +78,63 @@ class CountedLevels:
         for level in range(1, number_of_levels(method.longest) + 1):
             before = levels[-1] if levels else None
             levels.append(self.counted_level(method, level, before).release(randomness).table)
-        return {TABLE: published(pa.concat_tables(levels)), **tables}
+        return {TABLE: published(pa.concat_tables(levels), self.private), **tables}
 
     def counted_queries(self, method: Phrases) -> CountedKeys:
         """Whole queries, counted by this method's plan."""
         if self.queries is None:
             raise TypeError("this method counts no whole queries; this is a bug in querycloak")
-        return count_keys(self.engine, self.queries, (QUERY,), method.plans[QUERIES], kept=True)
+        return count_keys(self.engine, self.queries, (QUERY, *self.private), method.plans[QUERIES], kept=True)
 
     def counted_level(self, method: Phrases, level: int, before: pa.Table | None) -> CountedKeys:
         """The candidates of a level, counted by this method's plan; before: what came out at the level below."""
-        below = None if before is None else self.engine.upload(before.select(KEY))
-        contributed = self.engine.stage(contributions(self.engine, self.uses, level, method.longest, below))
-        return count_keys(self.engine, contributed, KEY, method.plans[LEVELS[level - 1]], kept=True)
+        below = None if before is None else self.engine.upload(before.select(self.key))
+        contributed = self.engine.stage(self.held(level, method.longest, below))
+        return count_keys(self.engine, contributed, self.key, method.plans[LEVELS[level - 1]], kept=True)
+
+    def held(self, level: int, longest: int, below: ir.Table | None) -> ir.Table:
+        """The candidates of a level that each user holds, unbounded; None below: all keys of the level."""
+        return contributions(self.engine, self.uses, level, longest, below, self.private)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of a key of each level."""
+        return (*KEY, *self.private)
 
 
-def counted_levels(log: SearchLog, method: Phrases) -> CountedLevels:
-    """Read and cut the log; count what a choice of plans needs to know."""
-    engine = log.engine
-    searches = engine.stage(once_per_key(log.asked, (QUERY,)))
-    uses = uses_of_words(engine, searches)
-    queries = searches if method.queries else None
+def counted_levels(log: SearchLog, method: Phrases) -> Counted:
+    """Read and cut the log; count what a choice of plans needs to know. With public attributes, cells wait as well."""
+    check_attributes(log, method.grouping)
+    if method.cell_plan is not None:
+        from querycloak.methods.phrases.phrase_cells import cells_of_phrases
+
+        return cells_of_phrases(log, method, method.cell_plan)
+    searches = searches_of(log, method.grouping.private)
+    uses = uses_of_words(log.engine, searches, method.grouping.private)
+    return levels_of(log.engine, uses, searches, method)
+
+
+def searches_of(log: SearchLog, private: Sequence[str]) -> ir.Table:
+    """user, query, private attributes and earliest of each user's searches, once; kept in the engine."""
+    return log.engine.stage(once_per_key(with_values(log.asked, private), (QUERY, *private)))
+
+
+def levels_of(engine: Engine, uses: ir.Table, searches: ir.Table, method: Phrases) -> CountedLevels:
+    """Levels of uses (user, tokens, private attributes, earliest), whole queries of searches."""
+    queries, private = searches if method.queries else None, method.grouping.private
     if not method.plan.candidates:
-        return CountedLevels(engine, uses, queries, {"fixed": method}, None, {})
+        return CountedLevels(engine, uses, queries, {"fixed": method}, None, {}, private=private)
     methods = {str(each.choice): cast("Phrases", each.method) for each in method.plan.candidates}
     scores = scores_of(engine, uses, queries, methods)
-    return CountedLevels(engine, uses, queries, methods, method.plan.budget, scores, method.plan.draws_of)
+    return CountedLevels(engine, uses, queries, methods, method.plan.budget, scores, method.plan.draws_of, private)
 
 
-def first_contributions(log: SearchLog, longest: int) -> ir.Table:
-    """user, phrase and earliest: the words of each user."""
-    searches = log.engine.stage(once_per_key(log.asked, (QUERY,)))
-    return contributions(log.engine, uses_of_words(log.engine, searches), 1, longest, None)
+def first_contributions(log: SearchLog, method: Phrases) -> ir.Table:
+    """user, phrase, private attributes and earliest: the words of each user."""
+    check_attributes(log, method.grouping)
+    private = method.grouping.private
+    uses = uses_of_words(log.engine, searches_of(log, private), private)
+    return contributions(log.engine, uses, 1, method.longest, None, private)
 
 
 def scores_of(
@@ -123,9 +151,9 @@ def scores_of(
     return {table: scores[table] for table in plans[0]}
 
 
-def published(levels: pa.Table) -> pa.Table:
-    """All levels as the table `phrases`: words and marks apart, counts consistent, by count and key."""
-    table = with_marks(consistent(levels))
+def published(keys: pa.Table, by: Sequence[str] = ()) -> pa.Table:
+    """Keys as the table `phrases`: words and marks apart, counts consistent (by attributes), by count and key."""
+    table = with_marks(consistent(keys, by))
     order: list[tuple[str, str]] = [(name, "ascending") for name in table.column_names if name != "count"]
     if "count" not in table.column_names:
         return table.sort_by(order)
@@ -135,21 +163,24 @@ def published(levels: pa.Table) -> pa.Table:
 
 
 def with_marks(keys: pa.Table) -> pa.Table:
-    """Keys with their words and marks in columns of their own: phrase, words, begins, ends."""
+    """Keys with their words and marks in columns of their own, in the place of the tokens: words, begins, ends."""
     tokens = keys[KEY[0]]
     phrase = pc.utf8_trim(tokens, f"{BEGIN}{END} ")
     words = pc.add(pc.count_substring(phrase, " "), 1).cast(pa.int64())
     marks = {"begins": pc.starts_with(tokens, BEGIN), "ends": pc.ends_with(tokens, END)}
-    others = {name: keys[name] for name in keys.column_names if name not in KEY}
-    counts = {"count": others.pop("count")} if "count" in others else {}
-    return pa.table({**others, "phrase": phrase, "words": words, **marks, **counts})
+    columns: dict[str, pa.ChunkedArray] = {}
+    for name in keys.column_names:
+        columns |= {name: phrase, "words": words, **marks} if name == KEY[0] else {name: keys[name]}
+    return pa.table(columns)
 
 
 def without_marks(table: pa.Table) -> pa.Table:
-    """The table `phrases` with tokens in place of words and marks: the inverse of `with_marks`; phrase and count."""
+    """The table `phrases` with tokens in place of words and marks, the inverse of `with_marks`."""
     phrases = table["phrase"].cast(pa.string())
     begins, ends = (pc.if_else(table[name], mark, "") for name, mark in (("begins", f"{BEGIN} "), ("ends", f" {END}")))
-    return pa.table({KEY[0]: pc.binary_join_element_wise(begins, phrases, ends, ""), "count": table["count"]})
+    tokens = pc.binary_join_element_wise(begins, phrases, ends, "")
+    others = {name: table[name] for name in table.column_names if name not in ("phrase", "words", "begins", "ends")}
+    return pa.table({KEY[0]: tokens, **others})
 
 
 def _counts(method: Phrases) -> str:

@@ -24,41 +24,67 @@ def level_of(words: int, marks: int, longest: int) -> int:
     return min(words + (marks > 0), number_of_levels(longest))
 
 
-def uses_of_words(engine: Engine, searches: ir.Table) -> ir.Table:
-    """user, tokens and earliest of each user's queries (user, query, earliest), once; computed now and kept."""
+def uses_of_words(engine: Engine, searches: ir.Table, beside: Sequence[str] = ()) -> ir.Table:
+    """user, tokens, columns beside them and earliest of each user's queries, once; computed now and kept.
+
+    searches: user, query, these columns and earliest.
+    """
     cut = with_tokens(engine, searches)
-    return engine.stage(cut.group_by(["user", "tokens"]).agg(earliest=cut.earliest.min()))
+    return engine.stage(cut.group_by(["user", "tokens", *beside]).agg(earliest=cut.earliest.min()))
 
 
-def contributions(engine: Engine, uses: ir.Table, level: int, longest: int, before: ir.Table | None) -> ir.Table:
-    """user, phrase and earliest: the candidates of a level that each user holds; before: what came out below it."""
-    texts = uses.select("tokens").distinct()
-    keys = engine.stage(candidates(texts, level, longest, before))
-    mine = uses.inner_join(keys, "tokens")
-    return mine.group_by(["user", *KEY]).agg(earliest=mine.earliest.min())
+def contributions(
+    engine: Engine,
+    uses: ir.Table,
+    level: int,
+    longest: int,
+    before: ir.Table | None,
+    private: Sequence[str] = (),
+) -> ir.Table:
+    """user, phrase, private attributes and earliest: the candidates of a level that each user holds.
+
+    before: what came out below the level, with its attributes.
+    """
+    texts = uses.select("tokens", *private).distinct()
+    keys = engine.stage(candidates(texts, level, longest, before, private))
+    mine = uses.inner_join(keys, ["tokens", *private])
+    return mine.group_by(["user", *KEY, *private]).agg(earliest=mine.earliest.min())
 
 
-def candidates(texts: ir.Table, level: int, longest: int, before: ir.Table | None) -> ir.Table:
-    """tokens and phrase: the keys of a level in each text; None: whatever came out before."""
-    placed = _placed(texts)
+def candidates(
+    texts: ir.Table, level: int, longest: int, before: ir.Table | None, private: Sequence[str] = ()
+) -> ir.Table:
+    """tokens, phrase and private attributes: the keys of a level in each text; None: whatever came out before.
+
+    texts: tokens and private attributes; a run counts as out where it came out with the same attributes.
+    """
+    placed = _placed(texts, private)
     if level == 1:
         words = placed.filter((placed.place > 0) & (placed.place < placed.number - 1))
-        return words.select("tokens", phrase=_run(words, 1)).distinct()
+        return words.select("tokens", *private, phrase=_run(words, 1)).distinct()
     windows = _windows(placed, level - 1)
     if before is not None:
-        known = before.select(phrase=before.phrase)
-        kept = windows.semi_join(known, "phrase")
+        known = before.select(*private, phrase=before.phrase)
+        kept = windows.semi_join(known, [*KEY, *private])
         marks = windows.filter(windows.phrase.isin([BEGIN, END]))
         windows = kept.union(marks) if level == 2 else kept
     last = longest + 2 if level == number_of_levels(longest) else level + 1
-    runs = [_runs(windows, level, length) for length in range(level, last + 1)]
+    runs = [_runs(windows, level, length, private) for length in range(level, last + 1)]
     keys = runs[0]
     for more in runs[1:]:
         keys = keys.union(more)
     keys = keys.mutate(marks=keys.begins.cast("int64") + keys.ends.cast("int64"))
     words = keys.length - keys.marks
     of_level = (words >= 1) & (words <= longest) & (_level(words, keys.marks, longest) == level)
-    return keys.filter(of_level).select("tokens", "phrase").distinct()
+    return keys.filter(of_level).select("tokens", "phrase", *private).distinct()
+
+
+def runs_among(texts: ir.Table, longest: int, released: ir.Table, private: Sequence[str] = ()) -> ir.Table:
+    """tokens, private attributes and the columns of released: the released keys of every level in each text."""
+    placed = _placed(texts, private)
+    lengths = [_windows(placed, length).select("tokens", "phrase", *private) for length in range(1, longest + 3)]
+    runs = ibis.union(*lengths).inner_join(released, [*KEY, *private])
+    return runs.distinct()
 
 
 def _level(words: ir.IntegerValue, marks: ir.IntegerValue, longest: int) -> ir.IntegerValue:
@@ -66,16 +92,16 @@ def _level(words: ir.IntegerValue, marks: ir.IntegerValue, longest: int) -> ir.I
     return ibis.least(words + (marks > 0).cast("int64"), ibis.literal(number_of_levels(longest), "int64"))
 
 
-def _placed(texts: ir.Table) -> ir.Table:
+def _placed(texts: ir.Table, private: Sequence[str]) -> ir.Table:
     """A row for each token of a text: its place and the number of tokens."""
-    split = texts.select("tokens", parts=texts.tokens.split(" "))
+    split = texts.select("tokens", *private, parts=texts.tokens.split(" "))
     split = split.mutate(number=split.parts.length().cast("int64"))
-    rows = split.select("tokens", "parts", "number", place=ibis.range(0, split.number).unnest())
+    rows = split.select("tokens", *private, "parts", "number", place=ibis.range(0, split.number).unnest())
     return rows.mutate(place=rows.place.cast("int64"))
 
 
 def _windows(placed: ir.Table, length: int) -> ir.Table:
-    """The runs of this many tokens: tokens, parts, number, place, phrase."""
+    """The runs of this many tokens: tokens, private attributes, parts, number, place, phrase."""
     rows = placed.filter(placed.place + length <= placed.number)
     return rows.mutate(phrase=_run(rows, length))
 
@@ -88,14 +114,15 @@ def _run(rows: ir.Table, length: int) -> ir.StringValue:
     return text
 
 
-def _runs(windows: ir.Table, level: int, length: int) -> ir.Table:
+def _runs(windows: ir.Table, level: int, length: int, private: Sequence[str]) -> ir.Table:
     """The runs of this many tokens all of whose windows are there, with begins, ends and length."""
-    rows = windows.select("tokens", "parts", "number", "place")
+    rows = windows.select("tokens", *private, "parts", "number", "place")
     for offset in range(1, length - level + 2):
-        next_ones = windows.select("tokens", place=windows.place - offset)
-        rows = rows.semi_join(next_ones, ["tokens", "place"])
+        next_ones = windows.select("tokens", *private, place=windows.place - offset)
+        rows = rows.semi_join(next_ones, ["tokens", *private, "place"])
     return rows.select(
         "tokens",
+        *private,
         phrase=_run(rows, length),
         begins=rows.place == 0,
         ends=rows.place + length == rows.number,

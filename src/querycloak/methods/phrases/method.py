@@ -9,7 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
-from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.keys.by_attributes import KeysByAttributes
+from querycloak.methods.keys.cell_plan import plan_cells, split_budget
 from querycloak.methods.keys.selection_plan import (
     SelectionPlan,
     check_counts,
@@ -19,7 +20,7 @@ from querycloak.methods.keys.selection_plan import (
 )
 from querycloak.methods.method import AuditLogs
 from querycloak.methods.option import option
-from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
+from querycloak.privacy.budget import Budget, ExplicitNoise, Given
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import (
     PER_USER,
@@ -52,7 +53,7 @@ LEVELS = tuple(f"level-{level}" for level in range(1, LONGEST + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phrases(KeysMethod):
+class Phrases(KeysByAttributes):
     """Release the words and word sequences that enough users asked, each with a noisy number of users.
 
     Marks say if a phrase begins or ends a query. Give the budget (epsilon, delta), or explicit noise and a threshold,
@@ -62,6 +63,8 @@ class Phrases(KeysMethod):
     name = "phrases"
     summary = "Noisy counts of words and word sequences; needs no clicks."
     keys: ClassVar = {**dict.fromkeys(LEVELS, ("phrase",)), QUERIES: ("query",)}
+    cells_of_user: ClassVar = 64
+    taken_names: ClassVar = frozenset({"phrase", "words", "begins", "ends", "tokens", "marks", "group"})
 
     epsilon: float | None = option(help="Budget: epsilon, for all levels and tables together.")
     delta: float | None = option(help="Budget: delta, for all levels and tables together; far below 1/users.")
@@ -69,6 +72,10 @@ class Phrases(KeysMethod):
         help="Instead of a budget: the scale of Laplace or sigma of Gaussian noise, at each level."
     )
     threshold: int | None = option(help="Instead of a budget: a phrase comes out if its noisy count exceeds this.")
+    cells_per_user: int | None = option(
+        help="With public attributes: how many pairs of a phrase (or query) and a cell of one user count; 64 if not "
+        "given."
+    )
     longest: int = option(
         3, help="Largest number of words of a phrase, 1 to 8. Each length is a level with its own part of the budget."
     )
@@ -82,8 +89,13 @@ class Phrases(KeysMethod):
     def __post_init__(self) -> None:
         self.check_choices()
         whole("longest", self.longest, "give the largest number of words of a phrase, such as 3", least=1, most=LONGEST)
-        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
-        object.__setattr__(self, "plan", self.plan_for(given))
+        self.settle_attributes()
+        if self.coarse or not self.counts_cells:
+            object.__setattr__(self, "plan", self.plan_for(self.given))
+            return
+        budget = self.checked_cells(self.given)
+        object.__setattr__(self, "cell_plan", plan_cells(split_budget(budget)[1], self.most_cells))
+        object.__setattr__(self, "plan", self.selector(budget).plan)
 
     @property
     def levels(self) -> Sequence[str]:
@@ -171,6 +183,7 @@ class Phrases(KeysMethod):
         from querycloak.text.word_boundaries import RULE
 
         cutting = {"longest": self.longest, "queries": self.queries, "split": self.split, "words": RULE}
+        cutting |= self.cell_parameters()
         cutting["counts"] = None if self.counts == "noisy" else self.counts
         if self.plan.candidates:
             return {**self.plan.choice_parameters(), **cutting}
@@ -181,15 +194,19 @@ class Phrases(KeysMethod):
         return {**shared, **{table: parameters for table, parameters in apart.items() if parameters}, **cutting}
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """Release probabilities of the keys of each table: for phrases, those of all levels."""
+        """Release probabilities of the keys of each table: for phrases, those of all levels; empty for cells."""
         routes = super().routes()
+        if not routes:
+            return {}
         phrases = {TABLE: [route for level in self.levels for route in routes[level]]}
         return {**phrases, QUERIES: routes[QUERIES]} if self.queries else phrases
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Accuracy of counts, over all levels."""
-        from querycloak.methods.counted_users import over_levels
+        """Accuracy of counts, over all levels; of cells, their noise."""
+        from querycloak.methods.counted_users import of_phrase_cells, over_levels
 
+        if self.cell_plan is not None:
+            return of_phrase_cells((TABLE, QUERIES) if self.queries else (TABLE,), self.cell_plan)
         reached = super().reach()
         own = None if self.plan.candidates else sum(self.plans[level].rows_of_one_user for level in self.levels)
         phrases = {TABLE: over_levels([reached[level] for level in self.levels], own)}
@@ -199,10 +216,10 @@ class Phrases(KeysMethod):
         """Contributions of each user at the first level; later levels wait for it (`count`)."""
         from querycloak.methods.phrases.counted_levels import first_contributions
 
-        return {LEVELS[0]: first_contributions(log, self.longest)}
+        return {LEVELS[0]: first_contributions(log, self)}
 
     def count(self, log: SearchLog) -> Counted:
-        """Read each user's queries, once, and cut them into words; levels are counted when they are drawn."""
+        """Read each user's queries, once, and cut them into words; levels and cells are counted when drawn."""
         from querycloak.methods.phrases.counted_levels import counted_levels
 
         return counted_levels(log, self)

@@ -133,7 +133,7 @@ def test_counts_of_longer_phrases_are_at_most_those_within() -> None:
     counts = {row["phrase"]: row["count"] for row in consistent(keys).to_pylist()}
     assert counts == {"a": 5, "b": 9, f"{BEGIN} a": 5, "a b": 5, f"{BEGIN} a b": 5, "c b": 9, "a b c": None}
     twice = pa.table({"run": [0, 1, 1], "phrase": ["a", "a", "a b"], "count": [1, 5, 4]})
-    assert consistent(twice, "run")["count"].to_pylist() == [1, 5, 4]
+    assert consistent(twice, ["run"])["count"].to_pylist() == [1, 5, 4]
     assert consistent(keys.drop_columns(["count"])).column_names == ["phrase"]
 
 

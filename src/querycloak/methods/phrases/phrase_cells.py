@@ -1,0 +1,120 @@
+"""Cells of phrases, and of whole queries beside them, by public attributes (phrases.md, *By attributes*)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.engines import Engine
+from querycloak.methods.keys.attributes import PublicCells
+from querycloak.methods.keys.cell_counts import CellCounts, KeyCells, first_cells, users_cells, with_values
+from querycloak.methods.keys.cell_plan import CellPlan
+from querycloak.methods.method import Drawn
+from querycloak.methods.phrases.counted_levels import QUERY, CountedLevels, levels_of, published, without_marks
+from querycloak.methods.phrases.levels import KEY, runs_among, uses_of_words
+from querycloak.methods.phrases.method import TABLE, Phrases
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.tables import Table
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+
+_TOKENS = "tokens"
+
+
+@dataclass(frozen=True)
+class CellsOfPhrases:
+    """Levels that wait to be selected, and users' queries by public cell, in the engine."""
+
+    levels: CountedLevels
+    longest: int
+    by: tuple[str, ...]
+    cells: PublicCells
+    uses: ir.Table
+    """user, tokens, private attributes, cell, earliest."""
+    queries: ir.Table | None
+    """user, query, private attributes, cell, earliest; None if whole queries do not come out."""
+    plan: CellPlan
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Select level after level, then draw every cell of what came out."""
+        drawn = self.levels.draw(randomness)
+        selected = {name: self.in_order(name, table) for name, table in drawn.tables.items()}
+        tables = self.counted(selected, randomness)
+        return replace(drawn, tables=tables, counts="cells", reach={})
+
+    def in_order(self, name: str, table: Table) -> pa.Table:
+        """The keys that came out, phrases as tokens: short ones first, equally long ones by key."""
+        keys = table if isinstance(table, pa.Table) else pa.Table.from_batches(list(table), table.schema)
+        keys = keys.select([name for name in keys.column_names if name != "count"])
+        if name == TABLE:
+            keys = without_marks(keys)
+            keys = keys.append_column(_TOKENS, pc.count_substring(keys[KEY[0]], " "))
+        return keys.sort_by([(each, "ascending") for each in sorted(keys.column_names, key=_TOKENS.__ne__)])
+
+    def counted(self, selected: Mapping[str, pa.Table], randomness: Randomness) -> dict[str, Table]:
+        """The cells of these keys whose noisy counts exceed the public cut of their table."""
+        counts, first = self.bounded(selected), 0
+        tables: dict[str, Table] = {}
+        for name, keys in selected.items():
+            key = tuple(each for each in keys.column_names if each != _TOKENS)
+            of_keys = KeyCells(self.cells, key, self.by, viewed=False)
+            last = first + keys.num_rows * of_keys.width
+            table = of_keys.counted(keys, counts.between(first, last), self.plan.noise, randomness)
+            tables[name], first = published(table, self.by) if name == TABLE else table, last
+        return tables
+
+    def bounded(self, selected: Mapping[str, pa.Table]) -> CellCounts:
+        """Counts of each user's first cells, keys of all tables numbered one after another."""
+        parts, first = [], 0
+        for name, keys in selected.items():
+            key = [each for each in keys.column_names if each != _TOKENS]
+            numbers = pa.array(np.arange(first, first + keys.num_rows))
+            numbered = self.engine.upload(keys.select(key).append_column("k", numbers))
+            held = self.phrases_held(numbered) if name == TABLE else self.queries_held(numbered, key)
+            parts.append(held.select("user", "k", "cell", "earliest"))
+            first += keys.num_rows
+        mine = ibis.union(*parts) if len(parts) > 1 else parts[0]
+        return first_cells(self.engine, mine.mutate(within=mine.cell), self.cells.size, self.plan.per_user)
+
+    def phrases_held(self, released: ir.Table) -> ir.Table:
+        """user, k, cell and earliest of the released phrases in users' queries."""
+        private = self.levels.private
+        texts = self.uses.select("tokens", *private).distinct()
+        runs = self.engine.stage(runs_among(texts, self.longest, released, private))
+        mine = self.uses.inner_join(runs, ["tokens", *private])
+        return mine.group_by(["user", "k", "cell"]).agg(earliest=mine.earliest.min())
+
+    def queries_held(self, released: ir.Table, key: Sequence[str]) -> ir.Table:
+        """The same of released queries."""
+        if self.queries is None:
+            raise TypeError("this method counts no whole queries; this is a bug in querycloak")
+        return self.queries.inner_join(released, key)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that keeps what users asked."""
+        return self.levels.engine
+
+
+def cells_of_phrases(log: SearchLog, method: Phrases, plan: CellPlan) -> CellsOfPhrases:
+    """Read each user's queries with their public cells, once: phrases are selected from them, and cells counted."""
+    grouping, engine = method.grouping, log.engine
+    cells, private = grouping.cells(log.source.choices), grouping.private
+    rows = with_values(log.asked, private)
+    searches = engine.stage(users_cells(engine, rows, (QUERY, *private), cells, viewed=False))
+    uses = uses_of_words(engine, searches, (*private, "cell"))
+    whole = [
+        engine.stage(each.group_by(["user", text, *private]).agg(earliest=each.earliest.min()))
+        for each, text in ((uses, "tokens"), (searches, QUERY))
+    ]
+    levels = levels_of(engine, *whole, method.selector(method.checked_cells(method.given)))
+    queries = searches if method.queries else None
+    return CellsOfPhrases(levels, method.longest, grouping.by, cells, uses, queries, plan)
