@@ -76,14 +76,16 @@ def _run(kind: type[Method], options: dict[str, Any], log_file: Path, root: Path
 
 
 def _release(method: Method, log_file: Path, root: Path) -> None:
-    from querycloak.logs.searchlog import read
+    from querycloak.audits.guarantees.attributed_rows import read_for
+    from querycloak.engines import connect
 
     ledger = Ledger(root / "ledger.sqlite")
-    with read(log_file) as log:
+    with read_for(method, log_file, connect("duckdb")) as log:
         method.release(log, ledger=ledger, population=_POPULATION).save(root / "released")
 
 
 def _main() -> None:
+    import querycloak.audits.guarantees.attributed_rows
     import querycloak.engines.duckdb
     import querycloak.logs.searchlog
     import querycloak.releases.saving  # noqa: F401 (once for all children)

@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from querycloak.audits.guarantees.attributed_rows import read_for
 from querycloak.engines import Engine, connect
-from querycloak.logs.searchlog import SearchLog, read
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
 from querycloak.privacy.ledger.accounts import Account
 from querycloak.privacy.ledger.ledger import Ledger
@@ -149,8 +150,8 @@ class Trial:
         return path
 
     def log(self, path: Path | None = None) -> SearchLog:
-        """The log, or another file, to be read anew."""
-        return read(path or self.log_file, engine=self.engine)
+        """The log, or another file, to be read anew, with the attributes that the method asks for."""
+        return read_for(self.method, path or self.log_file, self.engine)
 
     @property
     def is_charged(self) -> bool:

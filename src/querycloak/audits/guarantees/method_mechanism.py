@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from querycloak.audits.guarantees import method_runs, method_steps, phrase_levels, synthetic_parts  # noqa: F401 (they register)
+from querycloak.audits.guarantees import cell_runs, method_runs, method_steps, phrase_levels, synthetic_parts  # noqa: F401 (they register)
+from querycloak.audits.guarantees.attributed_rows import read_for
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.remembering_engine import RememberingEngine
 from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
@@ -19,7 +20,7 @@ from querycloak.engines import Engine
 from querycloak.engines.repeated_statements import RepeatedStatements
 from querycloak.errors import QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
-from querycloak.logs.searchlog import SearchLog, read
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Counted, Method
 from querycloak.privacy import order
 from querycloak.privacy.sampling.randomness import Randomness
@@ -126,7 +127,7 @@ class MethodMechanism:
 
     def reading(self, path: Path, engine: Engine) -> SearchLog:
         """Reading options of the log."""
-        return read(path, log_format="aol", engine=engine)
+        return read_for(self.method, path, engine)
 
 
 def _exit_codes(runs: int, error: Exception) -> Outcomes:

@@ -7,7 +7,7 @@ with `steps_of`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +23,6 @@ from querycloak.language.word_model import BEGIN, END
 from querycloak.methods.keys.thresholded import by_chance
 from querycloak.methods.phrases.consistency import consistent
 from querycloak.methods.phrases.counted_levels import CountedLevels, with_marks
-from querycloak.methods.phrases.levels import KEY, contributions
 from querycloak.methods.phrases.method import QUERIES, Phrases
 from querycloak.privacy.calibration.bound_choice import largest_score, qualities
 from querycloak.privacy.calibration.histogram import release
@@ -55,13 +54,13 @@ def steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list
     engine, uses = counted.engine, counted.uses.op()
     steps, before = [], None
     for level, table in enumerate(method.levels, 1):
-        below: tuple[str, ...] | None = None if before is None else tuple(before[KEY[0]].to_pylist())
+        below = None if before is None else tuple(_names_of(before))
         of_level = once(
             engine, (table, uses, method.plans[table], below), partial(counted.counted_level, method, level, before)
         )
         steps += [replace(step, name=f"{table}: {step.name}") for step in steps_of(of_level, past)]
         keys = once(engine, ("keys", table, uses, method.longest), partial(_keys_of_level, counted, method, level))
-        out = [past.came_out(key) for key in keys[KEY[0]].to_pylist()]
+        out = [past.came_out(key) for key in _names_of(keys)]
         before = keys.filter(pa.array(out, pa.bool_()))
     if counted.queries is not None:
         of_queries = (QUERIES, counted.queries.op(), method.plans[QUERIES])
@@ -72,8 +71,14 @@ def steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list
 
 def _keys_of_level(counted: CountedLevels, method: Phrases, level: int) -> pa.Table:
     """All keys of a level, whatever came out below it."""
-    rows = contributions(counted.engine, counted.uses, level, method.longest, None)
-    return counted.engine.fetch(rows.select(*KEY).distinct()).sort_by(KEY[0])
+    rows = counted.held(level, method.longest, None)
+    keys = counted.engine.fetch(rows.select(*counted.key).distinct())
+    return keys.sort_by([(name, "ascending") for name in counted.key])
+
+
+def _names_of(keys: pa.Table) -> list[str]:
+    """Each key as one text, its columns joined by tabs."""
+    return ["\t".join(key.values()) for key in keys.to_pylist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,7 @@ def phrases_of_runs(counted: CountedLevels, method: Phrases, randomness: Randomn
     """The table `phrases` of each run: run, phrase, words, begins, ends, count."""
     engine = counted.engine
     levels = [
-        UserKeys.of(engine, contributions(engine, counted.uses, level, method.longest, None), KEY).grouped()
+        UserKeys.of(engine, counted.held(level, method.longest, None), counted.key).grouped()
         for level, _ in enumerate(method.levels, 1)
     ]
     at_once = max(1, _CELLS_AT_ONCE // max(1, *(len(level.pairs.user) for level in levels)))
@@ -128,20 +133,25 @@ def _drawn(
     for number, (keys, plan) in enumerate(zip(levels, plans, strict=True), 1):
         candidates = np.ones((runs, keys.names.num_rows), np.bool_)
         if drawn:
-            candidates = _candidates(drawn[-1], keys.names[KEY[0]].to_pylist(), number - 1)
+            candidates = _candidates(drawn[-1], keys.names, number - 1)
         drawn.append(_level(keys, candidates, plan, randomness))
     return drawn
 
 
-def _candidates(below: LevelRuns, keys: Sequence[str], length: int) -> Mask:
-    """By run and key: whether all runs of `length` tokens within the key came out below."""
-    places = {name: place for place, name in enumerate(below.keys.names[KEY[0]].to_pylist())}
-    candidates = np.ones((len(below.chosen), len(keys)), np.bool_)
-    for column, key in enumerate(keys):
+def _candidates(below: LevelRuns, keys: pa.Table, length: int) -> Mask:
+    """By run and key: whether all runs of `length` tokens within the key came out below, with its attributes."""
+    places = {(name, *values): place for place, (name, *values) in enumerate(_rows(below.keys.names))}
+    candidates = np.ones((len(below.chosen), keys.num_rows), np.bool_)
+    for column, (key, *values) in enumerate(_rows(keys)):
         tokens = key.split(" ")
         windows = {" ".join(tokens[at : at + length]) for at in range(len(tokens) - length + 1)} - {BEGIN, END}
-        candidates[:, column] = below.chosen[:, [places[window] for window in windows]].all(axis=1)
+        candidates[:, column] = below.chosen[:, [places[window, *values] for window in windows]].all(axis=1)
     return candidates
+
+
+def _rows(keys: pa.Table) -> Iterator[tuple[str, ...]]:
+    """The keys: a phrase and its private attributes."""
+    return zip(*(keys[name].to_pylist() for name in keys.column_names), strict=True)
 
 
 def _level(keys: UserKeys, candidates: Mask, plan: TablePlan, randomness: Randomness) -> LevelRuns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.releases.tables import Table
 
 RANKS = ("1", "2", "3", "4-5", "6-10", "11+")
 _LAST_OF_BIN = (1, 2, 3, 5, 10)
@@ -185,7 +186,16 @@ class CellsOfKeys:
                 self.table: self.of_keys.viewers(keys, counts, self.plan.noise, randomness),
                 "positions": _positions(self.engine, self.views, self.plan, randomness),
             }
-        return replace(drawn, tables=tables, counts="cells", reach={})
+        return with_cells(drawn, self.plan, tables)
+
+
+def with_cells(drawn: Drawn, plan: CellPlan, tables: Mapping[str, Table]) -> Drawn:
+    """A draw that selected keys, with the tables of their cells: the noise of cells is a draw of its own."""
+    draws = None if drawn.draws is None else [*drawn.draws, plan.draw()]
+    counted = {"counts": None} if "counts" in drawn.parameters else {}  # the selection alone has no counts
+    return replace(
+        drawn, tables=tables, counts="cells", reach={}, draws=draws, parameters={**drawn.parameters, **counted}
+    )
 
 
 def bounded_cells(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import ibis
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from querycloak.engines import Engine
 from querycloak.methods.keys.attributes import PublicCells
-from querycloak.methods.keys.cell_counts import CellCounts, KeyCells, first_cells, users_cells, with_values
+from querycloak.methods.keys.cell_counts import CellCounts, KeyCells, first_cells, users_cells, with_cells, with_values
 from querycloak.methods.keys.cell_plan import CellPlan
 from querycloak.methods.method import Drawn
 from querycloak.methods.phrases.counted_levels import QUERY, CountedLevels, levels_of, published, without_marks
@@ -26,7 +26,7 @@ from querycloak.releases.tables import Table
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
 
-_TOKENS = "tokens"
+TOKENS = "tokens"
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class CellsOfPhrases:
         """Select level after level, then draw every cell of what came out."""
         drawn = self.levels.draw(randomness)
         selected = {name: self.in_order(name, table) for name, table in drawn.tables.items()}
-        tables = self.counted(selected, randomness)
-        return replace(drawn, tables=tables, counts="cells", reach={})
+        return with_cells(drawn, self.plan, self.counted(selected, randomness))
 
     def in_order(self, name: str, table: Table) -> pa.Table:
         """The keys that came out, phrases as tokens: short ones first, equally long ones by key."""
@@ -56,15 +55,15 @@ class CellsOfPhrases:
         keys = keys.select([name for name in keys.column_names if name != "count"])
         if name == TABLE:
             keys = without_marks(keys)
-            keys = keys.append_column(_TOKENS, pc.count_substring(keys[KEY[0]], " "))
-        return keys.sort_by([(each, "ascending") for each in sorted(keys.column_names, key=_TOKENS.__ne__)])
+            keys = keys.append_column(TOKENS, pc.count_substring(keys[KEY[0]], " "))
+        return keys.sort_by([(each, "ascending") for each in sorted(keys.column_names, key=TOKENS.__ne__)])
 
     def counted(self, selected: Mapping[str, pa.Table], randomness: Randomness) -> dict[str, Table]:
         """The cells of these keys whose noisy counts exceed the public cut of their table."""
         counts, first = self.bounded(selected), 0
         tables: dict[str, Table] = {}
         for name, keys in selected.items():
-            key = tuple(each for each in keys.column_names if each != _TOKENS)
+            key = tuple(each for each in keys.column_names if each != TOKENS)
             of_keys = KeyCells(self.cells, key, self.by, viewed=False)
             last = first + keys.num_rows * of_keys.width
             table = of_keys.counted(keys, counts.between(first, last), self.plan.noise, randomness)
@@ -73,16 +72,20 @@ class CellsOfPhrases:
 
     def bounded(self, selected: Mapping[str, pa.Table]) -> CellCounts:
         """Counts of each user's first cells, keys of all tables numbered one after another."""
+        mine = self.held(selected)
+        return first_cells(self.engine, mine.mutate(within=mine.cell), self.cells.size, self.plan.per_user)
+
+    def held(self, selected: Mapping[str, pa.Table]) -> ir.Table:
+        """user, k (the number of a key), cell and earliest of all cells of these keys."""
         parts, first = [], 0
         for name, keys in selected.items():
-            key = [each for each in keys.column_names if each != _TOKENS]
+            key = [each for each in keys.column_names if each != TOKENS]
             numbers = pa.array(np.arange(first, first + keys.num_rows))
             numbered = self.engine.upload(keys.select(key).append_column("k", numbers))
             held = self.phrases_held(numbered) if name == TABLE else self.queries_held(numbered, key)
             parts.append(held.select("user", "k", "cell", "earliest"))
             first += keys.num_rows
-        mine = ibis.union(*parts) if len(parts) > 1 else parts[0]
-        return first_cells(self.engine, mine.mutate(within=mine.cell), self.cells.size, self.plan.per_user)
+        return ibis.union(*parts) if len(parts) > 1 else parts[0]
 
     def phrases_held(self, released: ir.Table) -> ir.Table:
         """user, k, cell and earliest of the released phrases in users' queries."""
