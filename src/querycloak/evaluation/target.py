@@ -18,7 +18,7 @@ from querycloak.privacy.parameters import path_of
 from querycloak.releases.folder import card_digest
 from querycloak.releases.release import Release
 from querycloak.releases.row_kinds import RowKind
-from querycloak.releases.tables import OF_DRAWS, Table, batches_of, whole_table
+from querycloak.releases.tables import OF_DRAWS, Table, batches_of, summed_phrases, whole_table
 
 _ROWS_AT_ONCE = 1 << 21
 NO_NAMES = "its tables hold counts, and no rows under names"
@@ -49,7 +49,7 @@ class Target:
     folder: Path | None = None
     owners: pa.Table | None = field(default=None, repr=False)
     cells: Mapping[str, Table] = field(default_factory=dict, repr=False)
-    """Tables as they were released, by attributes and ranks; `tables` has the sums of queries and clicks, and
+    """Tables as they were released, by attributes and ranks; `tables` has the sums of keys, and
     records of sessions as rows of a log."""
     log: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """How its log was read, from the card; empty for a log."""
@@ -136,8 +136,10 @@ class Target:
 
 
 def without_cells(kind: str, table: Table) -> Table:
-    """A table of queries or clicks summed over attributes and ranks; the count of viewed pairs is their clickers."""
+    """A table of keys summed over attributes and ranks; the count of viewed pairs is their clickers."""
     names = table.schema.names
+    if kind == "phrases":
+        return summed_phrases(table)
     if kind == "log" and "session" in names:
         return rows_of_records(whole_table(kind, table))
     key = [name for name in ("query", "url") if name in names]

@@ -10,7 +10,7 @@ from querycloak.errors import ParameterError
 from querycloak.language.query_model import QueryModel
 from querycloak.language.word_model import BEGIN, END, Gram, grams_of
 from querycloak.releases.release import Release
-from querycloak.releases.tables import Table, batches_of
+from querycloak.releases.tables import Table, batches_of, summed_phrases
 from querycloak.text.word_boundaries import joined, words_of
 
 LONGEST = 3
@@ -25,10 +25,10 @@ def model_of(release: Release) -> QueryModel:
 
 
 def model_of_tables(tables: Mapping[str, Table], contexts: Container[Gram] | None = None) -> QueryModel:
-    """Return the model of a release's tables; contexts: as for `model_of_queries`."""
+    """Return the model of a release's tables, summed over attributes; contexts: as for `model_of_queries`."""
     queries = _whole_queries(tables)
     if "phrases" in tables:
-        return model_of_phrases(batches_of(tables["phrases"]), queries)
+        return model_of_phrases(batches_of(summed_phrases(tables["phrases"])), queries)
     if not queries:
         raise ParameterError(
             f"a model needs phrases, queries, clicks or a log with rows, and this release has {', '.join(tables)}; "

@@ -300,6 +300,21 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
         return None  # Arrow's message quotes the value
 
 
+def summed_phrases(table: Table) -> Table:
+    """A table of phrases summed over its attributes; a missing count is 1. Unchanged if it has none."""
+    names = table.schema.names
+    key = [name for name in names if name in _OF_KEYS]
+    if set(names) <= {*key, "count"}:
+        return table
+    whole = whole_table("phrases", table)
+    order = [(name, "ascending") for name in key]
+    if "count" not in names:
+        return whole.select(key).group_by(key).aggregate([]).sort_by(order)
+    counted = whole.select(key).append_column("count", whole["count"].fill_null(1))
+    summed = counted.group_by(key).aggregate([("count", "sum")]).rename_columns([*key, "count"])
+    return summed.sort_by([("count", "descending"), *order])
+
+
 def regrouped(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     """The same rows in groups of one size: the sizes of batches may tell how many rows the output filter dropped."""
     waiting: list[pa.RecordBatch] = []

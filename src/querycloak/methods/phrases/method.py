@@ -234,14 +234,15 @@ class Phrases(KeysByAttributes):
         yield AuditLogs("a word in the balance that others' pairs need", [*crowd, *near], [_row("new", "york")])
         yield AuditLogs("a long query", crowd, [_row("new", " ".join(f"word{place}" for place in range(20)))])
         if self.grouping.by:
-            both = [_row("new", "tiger woods", value=value, day=1 + 7 * value) for value in range(2)]
+            values = range(2) if self.attributes else (None, None)
+            both = [_row("new", "tiger woods", value, 1 + 7 * place) for place, value in enumerate(values)]
             yield AuditLogs("a pair of shared words in two cells", [*crowd, *woods], both)
-            others = [_row(f"v{user}", "tiger woods", value=0) for user in range(enough + 3)]
-            alone = _row("new", "tiger woods", value=1, day=8)
-            yield AuditLogs("a value of nobody else for a shared pair", [*crowd, *others], [alone])
+            others = [_row(f"v{user}", "tiger woods", values[0]) for user in range(enough + 3)]
+            alone = _row("new", "tiger woods", values[1], 8)
+            yield AuditLogs("a shared pair in a cell of nobody else", [*crowd, *others], [alone])
 
 
-def _row(user: str, query: str, *, value: int | None = None, day: int = 1) -> str:
+def _row(user: str, query: str, value: int | None = None, day: int = 1) -> str:
     """A search in AOL's form; value: the number of the value of each attribute, None for whatever it is."""
     row = f"{user}\t{query}\t2006-03-{day:02} 00:00:00\t\t"
     return row if value is None else f"{row}\t{value}"
