@@ -27,6 +27,9 @@ from querycloak.methods.keys.cell_counts import RANKS, ranked_views, users_cells
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.public_lists import BUILT_IN
 from querycloak.methods.keys.public_priors import with_prior
+from querycloak.methods.phrases.counted_levels import without_marks
+from querycloak.methods.phrases.levels import KEY as PHRASE
+from querycloak.methods.phrases.phrase_cells import cells_in_rows
 from querycloak.releases.tables import Table, whole_table
 from querycloak.text.english import public_phrases
 
@@ -58,14 +61,16 @@ class CountedCells:
 
 
 def cells_table(tables: Mapping[str, Table], kind: str, parameters: Mapping[str, Any]) -> pa.Table | None:
-    """A released table by attributes or ranks, with counts; None if it is neither."""
+    """A released table by attributes or ranks, with counts, phrases as tokens; None if it is neither."""
     table = tables.get(kind)
-    if table is None or kind not in ("queries", "clicks"):
+    if table is None or kind not in ("queries", "clicks", "phrases"):
         return None
     names = table.schema.names
     if not parameters.get("by") and "ranks" not in names:
         return None
-    return whole_table(kind, table) if {"count", "viewers"} & set(names) else None
+    if not {"count", "viewers"} & set(names):
+        return None
+    return without_marks(whole_table(kind, table)) if kind == "phrases" else whole_table(kind, table)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class CellsOfCard:
 
     grouping: Grouping
     period: Choices
+    longest: int = 3
+    """Largest number of words of a phrase."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], read: Mapping[str, Any]) -> CellsOfCard:
@@ -81,11 +88,12 @@ class CellsOfCard:
         since, until = (
             None if read.get(name) is None else datetime.fromisoformat(read[name]) for name in ("since", "until")
         )
-        return cls(grouping_of(parameters.get("by"), parameters.get("domain_of")), Choices(since, until))
+        grouping = grouping_of(parameters.get("by"), parameters.get("domain_of"))
+        return cls(grouping, Choices(since, until), int(parameters.get("longest") or cls.longest))
 
     def key(self, kind: str) -> list[str]:
         """Columns of a key, private attributes among them."""
-        return ["query", *(["url"] if kind == "clicks" else []), *self.grouping.private]
+        return [*({"phrases": PHRASE} | KEYS)[kind], *self.grouping.private]
 
     def unsupported_reason(self, log: SearchLog, *, viewed: bool) -> str | None:
         """Reason that the true users of cells are unknown; None if they are known."""
@@ -107,6 +115,16 @@ class CellsOfCard:
             time = microseconds_of(rows.time)
             rows = rows.filter((time >= microseconds(self.period.since)) & (time < microseconds(self.period.until)))
         return with_values(rows, self.grouping.private)
+
+    def cells(
+        self, log: SearchLog, rows: ir.Table, kind: str, *, viewed: bool, released: pa.Table | None = None
+    ) -> ir.Table:
+        """Keys and cells of the users of these rows, once each; released: of phrases these alone."""
+        public = self.grouping.cells(self.period)
+        if kind != "phrases":
+            return users_cells(log.engine, rows, self.key(kind), public, viewed=viewed)
+        among = None if released is None else log.engine.upload(released)
+        return cells_in_rows(log.engine, rows, self.grouping.private, public, self.longest, among)
 
 
 def counted_cells(log: SearchLog, kind: str, table: pa.Table, card: CellsOfCard) -> CountedCells:
@@ -134,9 +152,9 @@ def counted_cells(log: SearchLog, kind: str, table: pa.Table, card: CellsOfCard)
 def _true_cells(log: SearchLog, kind: str, card: CellsOfCard, *, viewed: bool) -> tuple[ir.Table, ir.Table]:
     """Each user's keys and cells, once; and the users of each. Releases that differ in their budgets share them."""
     key, public = card.key(kind), card.grouping.cells(card.period)
-    name = ("true cells", kind, tuple(key), public, viewed, card.period)
+    name = ("true cells", kind, tuple(key), public, viewed, card.period, card.longest)
     if (name, "users") not in log.kept:
-        users = users_cells(log.engine, card.rows(log, kind, viewed=viewed), key, public, viewed=viewed)
+        users = card.cells(log, card.rows(log, kind, viewed=viewed), kind, viewed=viewed)
         users = users.mutate(place=users.within // OUTCOMES) if viewed else users.mutate(place=users.cell)
         users = log.engine.stage(users.select("user", *key, "cell", "place"))
         log.kept[name, "users"] = users

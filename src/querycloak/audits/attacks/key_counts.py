@@ -30,11 +30,12 @@ from querycloak.logs.sequences import (
     session_steps,
     subsequences,
 )
-from querycloak.methods.keys.cell_counts import users_cells
+from querycloak.methods.keys.cell_counts import with_values
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
 from querycloak.methods.phrases.counted_levels import without_marks
 from querycloak.methods.phrases.levels import KEY as PHRASE
 from querycloak.methods.phrases.levels import contributions, level_of, number_of_levels, uses_of_words
+from querycloak.releases.tables import whole_table
 
 Floats = NDArray[np.float64]
 KEYS = {"queries": ("query",), "clicks": ("query", "url"), "sessions": ("queries",)}
@@ -77,7 +78,11 @@ def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
         elif kind in release.tables and "count" in release.columns[kind]:
             yield _of_table(release, knowledge, kind, _table(release, kind))
     if "phrases" in release.tables and "count" in release.columns["phrases"]:
-        yield from _of_levels(release, knowledge)
+        cells = _cells(release, knowledge, "phrases")
+        if cells is not None and cells[1].most is not None:
+            yield _of_table(release, knowledge, "phrases", *cells)
+        else:
+            yield from _of_levels(release, knowledge, () if cells is None else cells[1].card.grouping.private)
     if "log" in release.tables and not {*KEYS, "phrases"} & set(release.tables):
         if "count" in release.columns["log"]:
             rows = pa.Table.from_batches(release.batches("log", ["query", "url", "count"]))
@@ -87,19 +92,24 @@ def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
             yield _of_names(release, knowledge)
 
 
-def _of_levels(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
-    """Published phrases, level by level: a user's contributions to a level are bounded by themselves (phrases.md)."""
+def _of_levels(release: Target, knowledge: AuditData, private: Sequence[str]) -> Iterator[TestedKeys]:
+    """Published phrases, level by level: a user's contributions to a level are bounded by themselves (phrases.md).
+
+    private: attributes that are columns of each key; without them, phrases are summed over what they have.
+    """
     longest = int(release.parameters.get("longest", _LONGEST_PHRASE))
-    batches = list(release.batches("phrases", ["phrase", "begins", "ends", "count"]))
-    if not batches:  # nothing came out
+    tables = release.cells if private else release.tables
+    table = without_marks(whole_table("phrases", tables["phrases"]).drop_columns(["words"]))
+    if not table.num_rows:
         return
-    table = without_marks(pa.Table.from_batches(batches))
+    table = table.set_column(table.column_names.index("count"), "count", table["count"].fill_null(1))
     tokens = pc.add(pc.count_substring(table["phrase"], " "), 1).to_numpy()
     marks = sum(pc.count_substring(table["phrase"], mark).to_numpy() for mark in (BEGIN, END))
     levels = np.array([level_of(n, m, longest) for n, m in zip(tokens - marks, marks, strict=True)], np.int64)
     for level in range(1, number_of_levels(longest) + 1):
         keys, below = (table.filter(pa.array(levels == each)).combine_chunks() for each in (level, level - 1))
-        yield _of_table(release, knowledge, f"level-{level}", keys, Level(level, longest, below if level > 1 else None))
+        known = Level(level, longest, below if level > 1 else None, tuple(private))
+        yield _of_table(release, knowledge, f"level-{level}", keys, known)
 
 
 class Level(NamedTuple):
@@ -108,12 +118,21 @@ class Level(NamedTuple):
     number: int
     longest: int
     below: pa.Table | None
+    private: tuple[str, ...]
+    """Attributes that are columns of each key."""
+
+    @property
+    def key(self) -> list[str]:
+        """Columns of a key."""
+        return [*PHRASE, *self.private]
 
     def contributions(self, engine: Engine, rows: ir.Table) -> ir.Table:
-        """user, phrase and earliest of the level's candidates in these rows."""
-        searches = engine.stage(once_per_key(rows.select("user", "time", "query"), ("query",)))
-        below = None if self.below is None else engine.upload(self.below.select(PHRASE))
-        return contributions(engine, uses_of_words(engine, searches), self.number, self.longest, below)
+        """user, key and earliest of the level's candidates in these rows."""
+        asked = with_values(rows.select("user", "time", "query", *self.private), self.private)
+        searches = engine.stage(once_per_key(asked, ("query", *self.private)))
+        uses = uses_of_words(engine, searches, self.private)
+        below = None if self.below is None else engine.upload(self.below.select(self.key))
+        return contributions(engine, uses, self.number, self.longest, below, self.private)
 
 
 class CellKeys(NamedTuple):
@@ -128,13 +147,17 @@ class CellKeys(NamedTuple):
 
     def contributions(self, log: SearchLog, rows: ir.Table) -> ir.Table:
         """user, key, within and earliest of the cells that the users of these rows add to."""
-        key, public = self.card.key(self.kind), self.card.grouping.cells(self.card.period)
+        key = self.card.key(self.kind)
         own = self.card.rows(log, self.kind, viewed=self.viewed).semi_join(rows.select("user").distinct(), "user")
-        cells = users_cells(log.engine, own, key, public, viewed=self.viewed)
+        cells = self.card.cells(log, own, self.kind, viewed=self.viewed, released=self.keys)
+        if self.kind == "phrases":  # short ones first; `within` of other kinds has ranks, too
+            blanks = (cells.phrase.length() - cells.phrase.replace(" ", "").length()).cast("int64")
+            cells = cells.mutate(within=cells.cell, blanks=blanks)
+            key = ["blanks", *key]
         if self.most is not None:  # of keys that came out, as far as a row tells of them
-            came_out = cells.semi_join(log.engine.upload(self.keys), key)
+            came_out = cells.semi_join(log.engine.upload(self.keys), self.card.key(self.kind))
             cells = first_keys(came_out, [*key, "cell"], self.most)
-        return cells.select("user", *key, "earliest", within=cells.within)
+        return cells.select("user", *self.card.key(self.kind), "earliest", within=cells.within)
 
 
 def _cells(release: Target, knowledge: AuditData, kind: str) -> tuple[pa.Table, CellKeys] | None:
@@ -294,7 +317,7 @@ def _joined(lists: pa.Array) -> pa.Array:
 def _key(kind: str, level: Level | CellKeys | None) -> Sequence[str]:
     if isinstance(level, CellKeys):
         return [*level.card.key(kind), "within"]
-    return KEYS[kind] if level is None else PHRASE
+    return KEYS[kind] if level is None else level.key
 
 
 def _bounds(release: Target, kind: str, level: Level | CellKeys | None) -> list[CountBounds]:

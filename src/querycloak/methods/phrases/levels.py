@@ -79,12 +79,18 @@ def candidates(
     return keys.filter(of_level).select("tokens", "phrase", *private).distinct()
 
 
-def runs_among(texts: ir.Table, longest: int, released: ir.Table, private: Sequence[str] = ()) -> ir.Table:
-    """tokens, private attributes and the columns of released: the released keys of every level in each text."""
+def runs_among(texts: ir.Table, longest: int, private: Sequence[str], released: ir.Table | None = None) -> ir.Table:
+    """tokens, private attributes, phrase: the keys of every level in each text; of released ones all their columns."""
     placed = _placed(texts, private)
-    lengths = [_windows(placed, length).select("tokens", "phrase", *private) for length in range(1, longest + 3)]
-    runs = ibis.union(*lengths).inner_join(released, [*KEY, *private])
-    return runs.distinct()
+    keys = ibis.union(*(_keys_of_length(placed, length, longest, private) for length in range(1, longest + 3)))
+    return (keys if released is None else keys.inner_join(released, [*KEY, *private])).distinct()
+
+
+def _keys_of_length(placed: ir.Table, length: int, longest: int, private: Sequence[str]) -> ir.Table:
+    runs = _windows(placed, length)
+    marks = (runs.place == 0).cast("int64") + (runs.place + length == runs.number).cast("int64")
+    words = length - marks
+    return runs.filter((words >= 1) & (words <= longest)).select("tokens", "phrase", *private)
 
 
 def _level(words: ir.IntegerValue, marks: ir.IntegerValue, longest: int) -> ir.IntegerValue:

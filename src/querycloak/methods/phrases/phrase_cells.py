@@ -91,7 +91,7 @@ class CellsOfPhrases:
         """user, k, cell and earliest of the released phrases in users' queries."""
         private = self.levels.private
         texts = self.uses.select("tokens", *private).distinct()
-        runs = self.engine.stage(runs_among(texts, self.longest, released, private))
+        runs = self.engine.stage(runs_among(texts, self.longest, private, released))
         mine = self.uses.inner_join(runs, ["tokens", *private])
         return mine.group_by(["user", "k", "cell"]).agg(earliest=mine.earliest.min())
 
@@ -121,3 +121,21 @@ def cells_of_phrases(log: SearchLog, method: Phrases, plan: CellPlan) -> CellsOf
     levels = levels_of(engine, *whole, method.selector(method.checked_cells(method.given)))
     queries = searches if method.queries else None
     return CellsOfPhrases(levels, method.longest, grouping.by, cells, uses, queries, plan)
+
+
+def cells_in_rows(
+    engine: Engine,
+    rows: ir.Table,
+    private: Sequence[str],
+    cells: PublicCells,
+    longest: int,
+    released: ir.Table | None = None,
+) -> ir.Table:
+    """user, phrase, private attributes, cell and earliest of phrases in these searches; released: of these alone."""
+    asked = rows.select([name for name in rows.columns if name not in ("rank", "url")])  # as the method sees them
+    searches = engine.stage(users_cells(engine, asked, (QUERY, *private), cells, viewed=False))
+    uses = uses_of_words(engine, searches, (*private, "cell"))
+    texts = uses.select("tokens", *private).distinct()
+    runs = engine.stage(runs_among(texts, longest, private, released))
+    mine = uses.inner_join(runs, ["tokens", *private])
+    return mine.group_by(["user", *KEY, *private, "cell"]).agg(earliest=mine.earliest.min())

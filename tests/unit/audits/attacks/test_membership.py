@@ -244,11 +244,12 @@ def with_countries(engine: Engine, place: Path, people: dict[str, list[str]]) ->
         Queries(epsilon=4, delta=1e-3, by="country", domain_of="country=de;fr;it", cells_per_user=3),
         Queries(epsilon=4, delta=1e-3, by="country"),
         Clicks(epsilon=20, delta=1e-3, by="country", views=True),
+        Phrases(epsilon=12, delta=1e-3, by="country", domain_of="country=de;fr;it", cells_per_user=6),
     ],
-    ids=["public", "private", "views"],
+    ids=["public", "private", "views", "phrases"],
 )
 def test_cells_tell_of_members_no_more_than_is_proven(
-    duckdb_engine: Engine, tmp_path: Path, method: Queries | Clicks
+    duckdb_engine: Engine, tmp_path: Path, method: Queries | Clicks | Phrases
 ) -> None:
     sides = [with_countries(duckdb_engine, tmp_path / f"{first}.parquet", asked(first, 600)) for first in (0, 600)]
     knowledge = AuditData(sides[0], sides[1])
@@ -262,6 +263,20 @@ def test_cells_tell_of_members_no_more_than_is_proven(
     kind = release.kinds[0]
     exact = replace(release, cells={kind: _without_noise(release, kind, tested)})
     assert (found(knowledge, exact)["FPR 0.01"].main or 0) > 0.5
+
+
+def test_phrases_by_private_values_are_attacked_level_by_level(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """With hardly any noise the attack knows every count, and finds everybody."""
+    sides = [with_countries(duckdb_engine, tmp_path / f"{first}.parquet", asked(first, 300)) for first in (0, 300)]
+    knowledge = AuditData(sides[0], sides[1])
+    exact = Phrases(noise=0.01, threshold=1, max_keys_per_user=500, by="country")
+    release = Target.of(exact.release(sides[0], randomness=Randomness(seed=1)), "exact")
+    levels = list(key_counts.key_counts(release, knowledge))
+    assert sum(len(each.published) for each in levels) == release.cells["phrases"].num_rows
+    assert all(np.array_equal(each.published, each.true) for each in levels)
+    assert found(knowledge, release)["area under the curve"].main == pytest.approx(1, abs=0.01)
+    noisy = Phrases(epsilon=2, delta=1e-3, by="country").release(sides[0], randomness=Randomness(seed=1))
+    assert not [each for each in found(knowledge, Target.of(noisy, "noisy")).values() if each.alarm]
 
 
 def _without_noise(release: Target, kind: str, tested: key_counts.TestedKeys) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter, defaultdict
@@ -349,6 +350,30 @@ def test_errors_by_attribute_are_those_of_plain_loops(views: bool) -> None:
         there = sum(len(true[key]) for key in cells if key in true)
         assert figures[name, "volume_share"].value == pytest.approx(there / volume)
     assert figures[f"cells={kind},device of 10-99 users", "spurious_rate"].cases == len(printed)
+
+
+def test_errors_of_phrases_by_attribute_are_those_of_plain_loops() -> None:
+    rows = [{**row, "query": f"{row['query']} page"} for row in rows_by_device()]
+    method = qc.Phrases(epsilon=200, delta=1e-3, by="device,week", domain_of="device=desktop;tv", longest=2)
+    choices = Choices(since=datetime(2024, 1, 1), until=datetime(2024, 1, 15), attributes=("device",))
+    with read(pa.Table.from_pylist(rows), choices=choices) as log:
+        release = method.release(log, randomness=Randomness(seed=4))
+        figures = values(log, Target.of(release, "made"))
+    true: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for row in rows:
+        week = "2024-01-01" if row["time"].day <= 7 else "2024-01-08"
+        device = row["device"] if row["device"] in ("desktop", "tv") else "other"
+        for phrase, places in ((row["query"], (1, 1)), (row["query"][0], (1, 0)), ("page", (0, 1))):
+            for begins, ends in itertools.product(range(places[0] + 1), range(places[1] + 1)):
+                true[phrase, bool(begins), bool(ends), device, week].add(row["user"])
+    names = ["phrase", "begins", "ends", "device", "week"]
+    printed = {tuple(row[name] for name in names): row["count"] for row in release["phrases"].to_pylist()}
+    assert len(printed) > 20
+    errors = [abs(printed[key] - len(true[key])) / len(true[key]) for key in printed if key in true]
+    assert figures["cells=phrases", "mean_relative_error"].value == pytest.approx(sum(errors) / len(errors))
+    share = sum(len(true[key]) for key in printed if key in true) / sum(map(len, true.values()))
+    assert figures["cells=phrases", "volume_share"].value == pytest.approx(share)
+    assert figures["cells=phrases,device=tv", "mean_relative_error"].value is not None
 
 
 def test_cells_need_the_attributes_of_their_release() -> None:
