@@ -49,6 +49,10 @@ METHODS: dict[str, Value] = {
     "phrases gaussian": ("Phrases", {"epsilon": 16, "delta": 1e-3, "selection": "gaussian", "per_user": 4}),
     "phrases knobs": ("Phrases", {"noise": 0.5, "threshold": 6, "per_user": 3, "longest": 1}),
     "phrases without counts": ("Phrases", {"epsilon": 12, "delta": 1e-3, "counts": "none", "selection": "laplace"}),
+    "phrases by attributes": (
+        "Phrases",
+        {"epsilon": 24, "delta": 1e-3, "by": "country,device", "domain_of": "device=desktop;mobile", "queries": True},
+    ),
     "synthetic": ("Synthetic", {"epsilon": 60, "delta": 1e-2, "users": 40}),
     "pool": ("QueryPool", {"epsilon": 8, "pool": POOL}),
     "pool urls": ("QueryPool", {"epsilon": 12, "pool": POOL, "urls": URLS}),

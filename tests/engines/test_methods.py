@@ -37,12 +37,13 @@ METHODS: dict[str, Method] = {name: getattr(qc, kind)(**options) for name, (kind
 ON_SPARK = (
     "queries", "clicks", "clicks weighted", "clicks priors", "clicks laplace", "clicks paper", "clicks auto",
     "clicks without counts", "clicks counted", "clicks counted laplace", "sessions with queries", "sessions paper",
-    "phrases", "pool urls", "pool threshold", "pool paper", "optimal", "optimal paper",
+    "phrases", "phrases by attributes", "pool urls", "pool threshold", "pool paper", "optimal", "optimal paper",
     "k log", "k dma", "eu records", "affinity with times", "generalize", "semantic topics",
 )  # fmt: skip
 LONG_ON_SPARK = (
     "clicks weighted", "clicks priors", "clicks laplace", "clicks auto", "clicks without counts",
-    "clicks counted laplace", "phrases", "pool threshold", "pool paper", "optimal paper", "k dma",
+    "clicks counted laplace", "phrases", "phrases by attributes", "pool threshold", "pool paper",
+    "optimal paper", "k dma",
 )  # fmt: skip
 KILLED = "stays_charged_if_it_is_killed"
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
