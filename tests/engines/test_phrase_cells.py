@@ -248,6 +248,8 @@ def test_seeded_releases_are_equal_on_both_engines(
         for engine in (duckdb_engine, spark_engine)
     ]
     assert releases[0]["phrases"].num_rows > 10
+    releases[0].save(tmp_path / "out")
+    assert qc.load(tmp_path / "out").table("phrases") == releases[0].table("phrases")  # also where auto chose
     assert dict(releases[0].tables) == dict(releases[1].tables)
 
 

@@ -54,7 +54,7 @@ def steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list
     engine, uses = counted.engine, counted.uses.op()
     steps, before = [], None
     for level, table in enumerate(method.levels, 1):
-        below = None if before is None else tuple(_names_of(before))
+        below: tuple[str, ...] | None = None if before is None else tuple(_names_of(before))
         of_level = once(
             engine, (table, uses, method.plans[table], below), partial(counted.counted_level, method, level, before)
         )

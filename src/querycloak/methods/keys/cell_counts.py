@@ -192,10 +192,7 @@ class CellsOfKeys:
 def with_cells(drawn: Drawn, plan: CellPlan, tables: Mapping[str, Table]) -> Drawn:
     """A draw that selected keys, with the tables of their cells: the noise of cells is a draw of its own."""
     draws = None if drawn.draws is None else [*drawn.draws, plan.draw()]
-    counted = {"counts": None} if "counts" in drawn.parameters else {}  # the selection alone has no counts
-    return replace(
-        drawn, tables=tables, counts="cells", reach={}, draws=draws, parameters={**drawn.parameters, **counted}
-    )
+    return replace(drawn, tables=tables, counts="cells", reach={}, draws=draws)
 
 
 def bounded_cells(

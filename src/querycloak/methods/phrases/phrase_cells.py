@@ -114,11 +114,11 @@ def cells_of_phrases(log: SearchLog, method: Phrases, plan: CellPlan) -> CellsOf
     rows = with_values(log.asked, private)
     searches = engine.stage(users_cells(engine, rows, (QUERY, *private), cells, viewed=False))
     uses = uses_of_words(engine, searches, (*private, "cell"))
-    whole = [
+    words, asked = (
         engine.stage(each.group_by(["user", text, *private]).agg(earliest=each.earliest.min()))
         for each, text in ((uses, "tokens"), (searches, QUERY))
-    ]
-    levels = levels_of(engine, *whole, method.selector(method.checked_cells(method.given)))
+    )
+    levels = levels_of(engine, words, asked, method.selector(method.checked_cells(method.given)))
     queries = searches if method.queries else None
     return CellsOfPhrases(levels, method.longest, grouping.by, cells, uses, queries, plan)
 
