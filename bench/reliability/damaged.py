@@ -7,6 +7,7 @@ folder on it, with a limit of memory and of processor time.
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
 import io
 import json
@@ -40,6 +41,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 CARD = "card.json"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+FORMULA = re.compile(r"[\s\"']*[=@+]|[\s\"']*-[^\d.]")
 EXPORTS = ("csv", "qrels", "ir-datasets", "quepid", "workbench", "clax")
 
 Damage = Callable[[Path, random.Random], object]
@@ -300,6 +302,8 @@ DAMAGES: dict[str, Damage] = {
 SELDOM: dict[str, Damage] = {"bomb": _bomb}
 EVERY, LONG_EVERY = 200, 7
 """A bomb takes longest: one in as many cases. So often a command that takes long is tried."""
+_WARMED: set[Path] = set()
+"""Folders whose sound releases this process has read."""
 
 
 def sound_releases(log: Path, folder: Path, names: Sequence[str] | None = None) -> list[Path]:
@@ -307,7 +311,7 @@ def sound_releases(log: Path, folder: Path, names: Sequence[str] | None = None) 
     kills.prepared(log)
     made = []
     for name, command in kills.commands(log, folder).items():
-        if (names is not None and name not in names) or name.endswith("--plan-of"):
+        if (names is not None and name not in names) or name.endswith(("--plan-of", "--known")):
             continue
         out = folder / "sound" / name.removeprefix("release ").replace(" ", "")
         if name.startswith("release") and out.exists():
@@ -397,9 +401,11 @@ def damage(log: Path, folder: Path, cases: int, seed: int = 1, names: Sequence[s
     chance = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     sound = sound_releases(log, folder, names)
-    shutil.rmtree(folder / "warm", ignore_errors=True)
-    warm = shutil.copytree(sound[0], folder / "warm" / "release")
-    _warm(commands(warm, sound[0], "", log.parent / "given", 1))
+    for release in () if folder in _WARMED else sound:  # plans of sound cards are computed once, here
+        shutil.rmtree(folder / "warm", ignore_errors=True)
+        warm = shutil.copytree(release, folder / "warm" / "release")
+        _warm(commands(warm, release, "", log.parent / "given", 1))
+    _WARMED.add(folder)
     outcomes: Counter[str] = Counter()
     for number in range(cases):
         kinds = SELDOM if number % EVERY == EVERY - 1 else DAMAGES
@@ -435,6 +441,8 @@ def _case(
         _judge(finding, f"{case}: {name}", ended, place / "said" / name)
     if codes:
         _judge_together(finding, case, codes, release, original)
+    if codes.get("export") == 0:
+        _judge_export(finding, f"{case}: export", place / "exported", outcomes)
 
 
 def _judge(finding: Finding, case: str, code: int, said: Path) -> None:
@@ -461,6 +469,18 @@ def _judge_together(finding: Finding, case: str, codes: dict[str, int], release:
         finding.expect(codes.get("load", 0) == 0, f"{case}: verified, and cannot be loaded")
     if codes.get("load") == 2 and codes.get("verify") == 0:
         finding.problems.append(f"{case}: verify accepts what cannot be loaded")
+
+
+def _judge_export(finding: Finding, case: str, path: Path, outcomes: Counter[str]) -> None:
+    """What was exported: text without control and direction marks, and no cell that a spreadsheet computes."""
+    files = [path, *path.parent.glob("exported.*"), *path.rglob("*")]
+    for file in (each for each in files if each.is_file() and each.suffix != ".parquet"):
+        text = file.read_text()
+        finding.expect(not UNSAFE.search(text), f"{case}: {file.name} has {UNSAFE.findall(text)[:3]}")
+        ends = {".csv": "excel", ".tsv": "excel-tab"}.get(file.suffix)
+        cells = (cell for row in csv.reader(io.StringIO(text), ends) for cell in row) if ends else ()
+        finding.expect(not any(FORMULA.match(cell) for cell in cells), f"{case}: {file.name} has a formula")
+        outcomes["files exported"] += 1
 
 
 def _digest(release: Path) -> str | None:

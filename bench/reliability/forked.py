@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 LOADED = (
     "ibis.backends.duckdb",
@@ -39,6 +40,21 @@ LOADED = (
     "querycloak.signing.signoff",
     "querycloak.text.wordnet",
     "querycloak.pages.signing_report",
+    "querycloak.evaluation.tasks.counts",
+    "querycloak.evaluation.tasks.completion",
+    "querycloak.methods.synthetic.made_up_log",
+    "querycloak.methods.optimal.made_up_users",
+    "querycloak.methods.affinity.ngram_concepts",
+    "querycloak.methods.keys.cell_counts",
+    "querycloak.methods.accuracy_target",
+    "querycloak.methods.sessions.count",
+    "querycloak.privacy.accounting.composition",
+    "querycloak.privacy.ledger.campaigns",
+    "querycloak.releases.release_model",
+    "ibis.expr.types.groupby",
+    "ibis.formats.pyarrow",
+    "pyarrow.dataset",
+    "altair",
 )
 
 
@@ -46,8 +62,26 @@ def load() -> None:
     """Load what commands need; no thread is started, for a fork takes none along."""
     from importlib import import_module
 
+    from typer.main import get_command
+
+    from querycloak.cli.cli import app
+    from querycloak.methods.generalize.clusters import matcher_of
+    from querycloak.privacy.sampling.randomness import Randomness
+    from querycloak.text.wordnet import wordnet
+
     for name in LOADED:
         import_module(name)
+    _build(get_command(app))
+    Randomness().make_ready()
+    matcher_of(wordnet())
+
+
+def _build(group: Any) -> None:
+    """Import each command's module, which happens when its group is asked for it."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            _build(command)
 
 
 def start(arguments: Sequence[str], said: Path, settings: Mapping[str, str]) -> int:
@@ -101,16 +135,25 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def ended_within(child: int, seconds: float) -> int | None:
-    """The same, nothing if it still runs by then."""
-    until = time.monotonic() + seconds
+def ended_within(child: int, seconds: float, clock: Callable[[int], float] = lambda _: time.monotonic()) -> int | None:
+    """The same, nothing if it still runs by then.
+
+    clock: the seconds that count, of the clock on the wall, or those that a child has `worked`.
+    """
+    until = clock(child) + seconds
     while True:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
             return os.waitstatus_to_exitcode(status)
-        if time.monotonic() >= until:
+        if clock(child) >= until:
             return None
         time.sleep(0.002)
+
+
+def worked(child: int) -> float:
+    """Processor seconds of a child, and of those of its children that have ended."""
+    numbers = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def ended_in_bounds(child: int, seconds: float, megabytes: int) -> tuple[int | None, int]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bench.reliability import forked, kills
 from bench.reliability.finding import Finding
-from querycloak.privacy.ledger.ledger import Ledger
 
 
 @contextmanager
@@ -61,6 +60,6 @@ def _fill(found: Finding, name: str, log: Path, place: Path, kilobytes: int) -> 
     try:
         found.expect(kills.whole(name, place), f"{run}: not whole")
         if name.startswith("release") and (place / "out").exists():
-            found.expect(len(Ledger(place / "ledger").show(kills.payer(name))[0].charges) == 1, f"{run}: not charged")
+            found.expect(kills.charges(name, place / "ledger") == 1, f"{run}: not charged")
     except Exception as error:
         found.expect(code == 2, f"{run}: {type(error).__name__}")

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from bench.reliability import kills
 from bench.reliability.finding import Finding
-from querycloak.privacy.ledger.ledger import Ledger
 
 CALLS = (
     "openat,open,creat,write,pwrite64,writev,fsync,fdatasync,rename,renameat,renameat2,link,linkat,close,dup,dup2,dup3"
@@ -157,8 +156,8 @@ def _look_at_the_ledger(found: Finding, name: str, place: Path, disk: Disk) -> N
     if name.startswith("release") or name == "signoff":
         release = place / "out" / "public" / "release" if name == "signoff" else place / "out"
         published = [now for now, _, new in disk.named if Path(new) == release]
-        paid = Ledger(ledger).show(kills.payer(name))[0].charges
-        charged = bool(published) and disk.is_synced(ledger, -1, min(published)) and len(paid) == 1
+        paid = kills.charges(name, ledger)
+        charged = bool(published) and disk.is_synced(ledger, -1, min(published)) and paid == 1
         found.expect(charged, f"{name}: not charged on the disk before it has its name")
     elif name in ("ledger set", "ledger plan"):
         found.expect(not disk.unsynced(sys.maxsize, str(ledger)), f"{name}: the ledger is not synced")
