@@ -38,8 +38,14 @@ def is_demo(folder: Path) -> bool:
 
 def clear_demo(out: Path) -> None:
     """Remove what an earlier demo left; refuse what is none, and what holds anything that no demo makes."""
-    if not os.path.lexists(out):
-        return
+    if os.path.lexists(out):
+        _check_demo(out)
+        with working_in(out):
+            _check_demo(out)
+            shutil.rmtree(out)
+
+
+def _check_demo(out: Path) -> None:
     if out.is_symlink() or not is_demo(out):
         raise ParameterError(f"{str(out)!r} is there, and no demo made it; name another folder, or move it away")
     made = {AUDIT, EVALUATION, PAGE, RELEASES, STATE, UNFINISHED, DEMO_LOG, f"{DEMO_LOG}{TRUTH_ENDING}"}
@@ -48,7 +54,6 @@ def clear_demo(out: Path) -> None:
         raise ParameterError(
             f"{str(out)!r} holds {others} file(s) or folder(s) that no demo made; move them away, or name another"
         )
-    shutil.rmtree(out)
 
 
 class ComparisonFolder:
@@ -88,8 +93,8 @@ class ComparisonFolder:
 def comparison_folder(path: Path, identity: str, *, demo: bool = False) -> Iterator[ComparisonFolder]:
     """A new folder, or one that was begun with the same log and options: then the work continues there."""
     check_folder(path, identity)
-    KIND.make(path)
-    with working_in(path):
+    with KIND.at_work(path):
+        check_folder(path, identity)
         if KIND.state(path) is None:
             KIND.write_state(path, private=True, identity=identity, complete=False, demo=demo)
         folder = ComparisonFolder(path)

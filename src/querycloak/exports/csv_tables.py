@@ -20,7 +20,7 @@ def write(release: Release, output: Output, _grades: str, _levels: int) -> None:
     for kind, table in release.tables.items():
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.schema.names)
+        writer.writerow(map(safe_text, table.schema.names))
         for batch in batches_of(table):
             writer.writerows(
                 tuple(map(_field, row)) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)

@@ -23,7 +23,7 @@ from querycloak.exports.click_sessions import searches
 from querycloak.exports.grades import Judgements, judgements
 from querycloak.exports.judgement_files import document_id
 from querycloak.files.documents import parsed_json
-from querycloak.releases.safe_text import safe_text
+from querycloak.releases.safe_text import escaped_json, safe_text
 
 if TYPE_CHECKING:
     from querycloak.exports.export import Output
@@ -67,7 +67,7 @@ def write(release: Release, output: Output, grades: str, levels: int) -> None:
         output.write(_lines(f"{ids[row.query]} 0 {document_id(row.url)} {row.grade}" for row in judged.rows), QRELS)
         output.write(f"{judged.rule}\n".encode(), RULE)
     if log is not None:
-        output.write(_lines(json.dumps(each, ensure_ascii=False) for each in _searches(log, ids)), QLOGS)
+        output.write(_lines(escaped_json(json.dumps(each, ensure_ascii=False)) for each in _searches(log, ids)), QLOGS)
 
 
 def _judged(release: Release, grades: str, levels: int) -> Judgements:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from querycloak.exports.grades import Judgements, judgements
-from querycloak.releases.safe_text import safe_text
+from querycloak.releases.safe_text import escaped_json, safe_text
 
 if TYPE_CHECKING:
     from querycloak.exports.export import Output
@@ -53,7 +53,8 @@ def workbench(release: Release, output: Output, grades: str, levels: int) -> Non
         "type": "IMPORT_JUDGMENT",
         "judgmentRatings": [{"query": query, "ratings": rated} for query, rated in ratings.items()],
     }
-    output.write(json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n")
+    lines = json.dumps(document, ensure_ascii=False, indent=1).split("\n")
+    output.write("".join(f"{escaped_json(line)}\n" for line in lines).encode())
 
 
 def document_id(url: str) -> str:

@@ -38,6 +38,8 @@ def private_file(
     try:
         with _growing(path, mode, replace=ours) as file:
             yield file
+            if ours and not replaces(path):  # somebody else's by now
+                raise FileExistsError(errno.EEXIST, "")
         return
     except FileExistsError:
         problem = ParameterError(f"{what} appeared while it was written; nothing was changed; name another")

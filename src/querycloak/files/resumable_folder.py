@@ -70,6 +70,14 @@ class FolderKind:
         if problem:
             raise ResourceError(f"no folder {str(path)!r} can be made: {problem}; name another")
 
+    @contextmanager
+    def at_work(self, path: Path) -> Iterator[None]:
+        """Make the folder, lock it, and look again: another program may have begun something there before the lock."""
+        self.make(path)
+        with working_in(path):
+            self.check(path)
+            yield
+
 
 class KeptSteps:
     """Results of steps, as JSON in a private folder; a result made with other settings does not count."""
@@ -123,13 +131,28 @@ class KeptSteps:
 @contextmanager
 def working_in(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Lock a folder while the block runs; another process that works in it is waited for, or an InputError."""
-    lock = lock_folder(path, wait=wait)
-    if lock is None:
+    lock, there = None, True
+    try:
+        lock = lock_folder(path, wait=wait)
+    except FileNotFoundError:
+        there = False
+    if there and lock is None:
         raise InputError(f"another process is at work in {str(path)!r}; wait for it, or name another")
     try:
+        if lock is None or not _is_still(path, lock):
+            raise InputError(f"{str(path)!r} was removed before the work in it began; start again, or name another")
         yield
     finally:
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
+
+
+def _is_still(path: Path, lock: int) -> bool:
+    """Whether the locked folder still has this name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(lock))
+    except OSError:
+        return False
 
 
 def write_private(path: Path, data: str | bytes) -> None:

@@ -24,7 +24,7 @@ from querycloak.evaluation.split_folder import SPLIT, write_split
 from querycloak.evaluation.target import Target
 from querycloak.extras import COMPARE, PICTURES, require
 from querycloak.files.documents import parsed_json
-from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in, write_private
+from querycloak.files.resumable_folder import FolderKind, KeptSteps, write_private
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import OnStep, SearchLog, prepare
 from querycloak.logs.split import Split
@@ -136,8 +136,7 @@ def signoff(
 @contextmanager
 def _folder(out: Path, plan: SignoffPlan, log: SearchLog) -> Iterator[dict[str, Any]]:
     """The state of the sign-off, with its folder locked; what changed since its first plan is noted."""
-    KIND.make(out)
-    with working_in(out):
+    with KIND.at_work(out):
         (out / PRIVATE).mkdir(mode=0o700, exist_ok=True)
         state = KIND.state(out) or {}
         source = _identity(log)

@@ -100,7 +100,12 @@ def synthesize(
             if folder is not None:
                 sync_folder(growing / "truth")
                 os.rename(growing / "truth", folder)
-            put_new(growing / "log", target)
+            try:
+                put_new(growing / "log", target)
+            except OSError:
+                if folder is not None:
+                    os.rename(folder, growing / "truth")
+                raise
             sync_folder(parent)
     finally:
         remove_locked(growing, lock)

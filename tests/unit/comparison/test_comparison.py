@@ -13,7 +13,7 @@ import pytest
 import querycloak as qc
 from querycloak.audits.attack_registry import ATTACKS
 from querycloak.comparison.comparison import Comparison, identity_of, run_comparison
-from querycloak.comparison.comparison_folder import ComparisonFolder, clear_demo, comparison_folder
+from querycloak.comparison.comparison_folder import KIND, ComparisonFolder, clear_demo, comparison_folder
 from querycloak.comparison.comparison_plan import (
     DMA,
     RESERVED,
@@ -27,6 +27,7 @@ from querycloak.comparison.comparison_summary import label_of, summary_of
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.task import NO_DATA
 from querycloak.evaluation.task_registry import TASKS
+from querycloak.files.locked_folder import lock_folder
 from querycloak.methods.registry import METHODS
 from tests.compared import PLAN, make_log
 
@@ -288,3 +289,26 @@ def test_tables_are_those_of_evaluate_and_audit(found: Comparison) -> None:
 
     assert pq.read_schema(found.folder / "evaluation.parquet").names == SCHEMA.names
     assert pq.read_schema(found.folder / "audit.parquet").names == list(COLUMNS)
+
+
+def test_a_folder_that_another_comparison_has_just_made_is_refused_when_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def lock(path: Path, *, wait: bool) -> int | None:
+        KIND.write_state(path, identity="theirs", complete=True)
+        return lock_folder(path, wait=wait)
+
+    monkeypatch.setattr("querycloak.files.resumable_folder.lock_folder", lock)
+    with pytest.raises(ParameterError, match="another log or with other options"), comparison_folder(out, "ours"):
+        pytest.fail("theirs were taken for ours")
+
+
+def test_a_demo_that_is_being_made_is_not_removed(tmp_path: Path) -> None:
+    with comparison_folder(tmp_path / "out", "x", demo=True) as made:
+        with pytest.raises(InputError, match="another process"):
+            clear_demo(made.path)
+        assert made.state["identity"] == "x"
+    clear_demo(tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -31,7 +31,7 @@ from querycloak.exports.grades import (
 from querycloak.exports.ir_dataset import LoggedSearch, LogItem, logged_searches, register
 from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.releases.release import Release
-from querycloak.releases.safe_text import safe_text
+from querycloak.releases.safe_text import escaped_text, safe_text
 from tests.commands import in_process
 from tests.unit.releases.making import CLICKS, QUERIES, SESSIONS, a_release
 
@@ -376,3 +376,15 @@ def test_a_release_without_rows_names_the_methods_that_have_them(tmp_path: Path)
     with pytest.raises(ParameterError, match="this release has queries; eu-records and synthetic release one"):
         export(a_release(), "clax", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("kind", "file"), [("workbench", ""), ("ir-datasets", "qlogs.jsonl")])
+def test_json_holds_no_mark_that_a_terminal_obeys(kind: str, file: str, tmp_path: Path) -> None:
+    odd = "a\u202eb\x9b2Jc\u2028d"
+    log = SEARCHES.set_column(SEARCHES.column_names.index("query"), "query", pa.array([odd] * SEARCHES.num_rows))
+    release = clicks([(odd, "http://a.example/", 9)]) if kind == "workbench" else a_release(tables={"log": log})
+    export(release, kind, tmp_path / "out")
+    text = (tmp_path / "out" / file).read_text()
+    assert escaped_text(text.replace("\n", "").replace("\\u", "")) == text.replace("\n", "").replace("\\u", "")
+    document = json.loads(text if kind == "workbench" else text.split("\n")[0])
+    assert (document["judgmentRatings"][0] if kind == "workbench" else document)["query"] == odd

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from querycloak.errors import InputError, ParameterError, ResourceError
+from querycloak.files.locked_folder import lock_folder
 from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in
 
 KIND = FolderKind("mark.json", {"querycloak": "test"}, "a test made")
@@ -55,3 +56,39 @@ def test_a_folder_that_cannot_be_written_is_a_line(tmp_path: Path) -> None:
             KeptSteps(tmp_path, {}).keep("one", 1)
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_a_folder_that_another_program_began_between_check_and_lock_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+
+    def lock(path: Path, *, wait: bool) -> int | None:
+        (path / "theirs").write_text("")
+        return lock_folder(path, wait=wait)
+
+    monkeypatch.setattr("querycloak.files.resumable_folder.lock_folder", lock)
+    with pytest.raises(ParameterError, match="is neither; name another"), KIND.at_work(folder):
+        pytest.fail("at work in a folder of others")
+    assert [each.name for each in folder.iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize("made_anew", [True, False])
+def test_a_folder_that_is_removed_before_its_lock_is_held_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_anew: bool
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    def lock(path: Path, *, wait: bool) -> int | None:
+        locked = lock_folder(path, wait=wait)
+        path.rename(tmp_path / "moved")
+        if made_anew:
+            path.mkdir()
+        return locked
+
+    monkeypatch.setattr("querycloak.files.resumable_folder.lock_folder", lock)
+    with pytest.raises(InputError, match="was removed"), working_in(folder, wait=True):
+        pytest.fail("at work in a folder that has no name")
+    with pytest.raises(InputError, match="was removed"), working_in(tmp_path / "never"):
+        pytest.fail("at work in no folder")

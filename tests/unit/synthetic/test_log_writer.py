@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError, ResourceError
 from querycloak.files.locked_folder import UNFINISHED
+from querycloak.files.private_file import put_new
 from querycloak.releases import output_filter as patterns
 from querycloak.synthetic import block
 from querycloak.synthetic import log_writer as writing
@@ -289,3 +290,15 @@ def test_bad_numbers_from_python(tmp_path: Path) -> None:
     for users in (1.5, True, "5"):
         with pytest.raises(ParameterError, match="users must be a whole number"):
             qc.synthesize(tmp_path / "x.tsv", users)  # type: ignore[arg-type]
+
+
+def test_no_truth_stays_without_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def taken(file: Path, place: Path) -> None:
+        place.write_text("mine")
+        put_new(file, place)
+
+    monkeypatch.setattr(writing, "put_new", taken)
+    with pytest.raises(ResourceError):
+        qc.synthesize(tmp_path / "log.tsv", 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.tsv"]
+    assert (tmp_path / "log.tsv").read_text() == "mine"

@@ -114,8 +114,9 @@ class LedgerReader:
         return account
 
     def trusted(self, population: str) -> Account:
-        """The account of a population in a ledger that nothing else has changed; else an InputError."""
+        """The account in a ledger that can be charged and that nothing else has changed; else an InputError."""
         check_population(population)
+        self._file.check_place()
         with self._file.reading() as connection:
             account = self._account(connection, population)
             self._require_unchanged(connection)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from querycloak.errors import InputError, QuerycloakError, ResourceError
+from querycloak.files.network_share import network_share
 from querycloak.sentence import Sentence
 
 __all__ = ["Kind", "SqliteFile", "version_of"]
@@ -70,10 +71,21 @@ class SqliteFile:
         an attempt to write to it is refused.
         """
         there = self._is_ours()
+        if there or create:
+            self.check_place()
         if create and not there:
             self._make()
         with self._transaction("BEGIN IMMEDIATE", there=there or create) as connection:
             yield connection
+
+    def check_place(self) -> None:
+        """Refuse to write where locks may not keep others out."""
+        if share := network_share(self.path):
+            message = (
+                f"{self._named} lies on a network file system ({share}), whose locks may not keep two machines apart; "
+                "nothing in it was changed"
+            )
+            raise InputError(self._with_way_out(message))
 
     @contextmanager
     def _transaction(self, begin: str, *, there: bool) -> Iterator[sqlite3.Connection]:
