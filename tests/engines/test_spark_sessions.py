@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -61,3 +63,9 @@ def test_settled_rows_that_are_lost_are_said_to_be(spark_engine: Any) -> None:
     found = failure(lost, spark_engine._session, "spark://there:7077", answers=True)
     assert isinstance(found, ResourceError)
     assert str(found).startswith("workers of Spark were lost")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not show what a process writes to")
+def test_java_writes_neither_to_our_output_nor_to_our_errors(spark_engine: Any) -> None:
+    java = spark_engine._session.sparkContext._gateway.proc.pid
+    assert [os.readlink(f"/proc/{java}/fd/{number}") for number in (1, 2)] == [os.devnull, os.devnull]

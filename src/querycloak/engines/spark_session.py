@@ -133,7 +133,8 @@ def _start(start: Callable[[], Any]) -> None:
     def recorded(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
         if given_up.is_set():
             raise InterruptedError
-        processes.append(popen(*arguments, **named))
+        # Out of memory, Java says so on its output: there nothing stands but what a command prints.
+        processes.append(popen(*arguments, **{"stdout": subprocess.DEVNULL, **named}))
         return processes[-1]
 
     def work() -> None:
