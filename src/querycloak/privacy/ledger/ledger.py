@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -90,8 +90,19 @@ class Ledger(LedgerReader):
             )
         )
 
-    def charge(self, population: str, guarantee: Guarantee, *, method: str, parameters: Mapping[str, Any]) -> Charge:
-        """Charge a population. The charge is on the disk when this returns; nothing may be drawn before."""
+    def charge(
+        self,
+        population: str,
+        guarantee: Guarantee,
+        *,
+        method: str,
+        parameters: Mapping[str, Any],
+        check: Callable[[Account], object] = lambda _: None,
+    ) -> Charge:
+        """Charge a population. The charge is on the disk when this returns; nothing may be drawn before.
+
+        check: raises an error if this account must not be charged; no other charge comes between it and this one.
+        """
         order.check_may_pay()
         check_population(population)
         written, made, promised = _json(parameters), journal.now(), _json(guarantee.to_json())
@@ -100,6 +111,7 @@ class Ledger(LedgerReader):
         with self._file.writing() as connection:
             account = self._account(connection, population)
             self._require_unchanged(connection)
+            check(account)
             account.require(guarantee, self.how_to_set(population, raised=True), parameters.get("mechanisms"))
             row = (population, made, method, promised, written, cost)
             connection.execute(

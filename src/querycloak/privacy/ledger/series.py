@@ -102,15 +102,17 @@ def plan_series(
 ) -> tuple[SeriesPlan, Charge]:
     """Charge a series whole; refused while an earlier plan of the population has releases left."""
     plan, guarantee = solved_series(releases, epsilon, delta, per_user)
-    account = ledger.trusted(population)
+    parameters = {**plan.parameters(), RUN: random_name()}
+    return plan, ledger.charge(population, guarantee, method=SERIES, parameters=parameters, check=_check_used_up)
+
+
+def _check_used_up(account: Account) -> None:
     left = [charge for charge in account.charges if charge.method == SERIES and charge.releases_left]
     if left:
         raise ParameterError(
-            f"population {population!r} has a plan with {left[0].releases_left} releases left; use them first: a "
-            "second plan would be charged beside it"
+            f"population {account.population!r} has a plan with {left[0].releases_left} releases left; use them first: "
+            "a second plan would be charged beside it"
         )
-    parameters = {**plan.parameters(), RUN: random_name()}
-    return plan, ledger.charge(population, guarantee, method=SERIES, parameters=parameters)
 
 
 def begun_series(account: Account, ledger: Ledger) -> Charge:

@@ -134,3 +134,28 @@ def test_processes_that_begin_releases_at_once_begin_no_more_than_planned(ledger
     assert sum(int(each.communicate()[0]) for each in running) == 5
     assert ledger.show()[0].charges[0].releases_left == 0
     assert ledger.verify() == []
+
+
+def test_two_plans_at_the_same_time_are_one_charge(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other plan is made when this one has looked and not yet charged."""
+    looked = Ledger.trusted
+    others: list[str] = []
+
+    def look(self: Ledger, population: str) -> object:
+        account = looked(self, population)
+        if not others:
+            others.append(population)
+            plan_series(Ledger(self.path), population, 4, 2, 1e-4)
+        return account
+
+    charge = Ledger.charge
+
+    def pay(self: Ledger, *given: object, **named: object) -> object:
+        self.trusted("shop")
+        return charge(self, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Ledger, "trusted", look)
+    monkeypatch.setattr(Ledger, "charge", pay)
+    with pytest.raises(ParameterError, match="4 releases left"):
+        plan_series(ledger, "shop", 4, 2, 1e-4)
+    assert len(ledger.show("shop")[0].charges) == 1
