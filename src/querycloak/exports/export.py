@@ -33,15 +33,27 @@ class Output:
 
     path: Path
     written: list[Path] = field(default_factory=list)
+    _is_made: bool = field(default=False, init=False)
 
     def write(self, data: bytes, name: str = "") -> None:
         """Write one file: the path itself, or `name` in the folder of that path."""
         place = self.path / name if name else self.path
-        if name:
-            self.path.mkdir(exist_ok=True)
+        if name and not self._is_made:
+            self._make_folder()
         with private_file(place, "the export", mode=_PUBLIC) as file:
             file.write(data)
         self.written.append(place)
+
+    def _make_folder(self) -> None:
+        """Make the folder; one that is there by now is somebody else's."""
+        taken = False
+        try:
+            self.path.mkdir()
+        except FileExistsError:
+            taken = True
+        if taken:
+            raise ParameterError("the export appeared while it was written; nothing was changed; name another")
+        self._is_made = True
 
     def write_beside(self, data: bytes, ending: str) -> None:
         """Write one file beside the path, under its name with an ending."""

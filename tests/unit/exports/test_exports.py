@@ -388,3 +388,12 @@ def test_json_holds_no_mark_that_a_terminal_obeys(kind: str, file: str, tmp_path
     assert escaped_text(text.replace("\n", "").replace("\\u", "")) == text.replace("\n", "").replace("\\u", "")
     document = json.loads(text if kind == "workbench" else text.split("\n")[0])
     assert (document["judgmentRatings"][0] if kind == "workbench" else document)["query"] == odd
+
+
+def test_two_exports_at_the_same_time_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other export is made when this one has looked and not yet written."""
+    out = tmp_path / "set"
+    monkeypatch.setattr("querycloak.exports.export.check_new", lambda *_: out.mkdir())
+    with pytest.raises(ParameterError, match="appeared while it was written"):
+        export(clicks(), "ir-datasets", out)
+    assert list(out.iterdir()) == []
