@@ -71,10 +71,10 @@ class FolderKind:
             raise ResourceError(f"no folder {str(path)!r} can be made: {problem}; name another")
 
     @contextmanager
-    def at_work(self, path: Path) -> Iterator[None]:
+    def at_work(self, path: Path, *, wait: bool = False) -> Iterator[None]:
         """Make the folder, lock it, and look again: another program may have begun something there before the lock."""
         self.make(path)
-        with working_in(path):
+        with working_in(path, wait=wait):
             self.check(path)
             yield
 

@@ -38,7 +38,8 @@ def reproduction_folder(path: Path) -> Path:
     outside_releases(path)
     KIND.make(path)
     if KIND.state(path) is None:
-        KIND.write_state(path)
+        with KIND.at_work(path, wait=True):
+            KIND.write_state(path)
     return path
 
 

@@ -10,6 +10,7 @@ import pytest
 from querycloak.errors import InputError, ParameterError, ResourceError
 from querycloak.files.locked_folder import lock_folder
 from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in
+from querycloak.reproduction.workbench import reproduction_folder
 
 KIND = FolderKind("mark.json", {"querycloak": "test"}, "a test made")
 
@@ -92,3 +93,16 @@ def test_a_folder_that_is_removed_before_its_lock_is_held_is_a_line(
         pytest.fail("at work in a folder that has no name")
     with pytest.raises(InputError, match="was removed"), working_in(tmp_path / "never"):
         pytest.fail("at work in no folder")
+
+
+def test_a_reproduction_marks_no_folder_that_another_program_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lock(path: Path, *, wait: bool) -> int | None:
+        (path / "theirs").write_text("")
+        return lock_folder(path, wait=wait)
+
+    monkeypatch.setattr("querycloak.files.resumable_folder.lock_folder", lock)
+    with pytest.raises(ParameterError, match="is neither; name another"):
+        reproduction_folder(tmp_path / "out")
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["theirs"]
