@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import ibis
-import ibis.expr.types as ir
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 ADDED, DROPPED, REPLACED, SAME, NEW = KINDS = ("added", "dropped", "replaced", "same", "new")
 """Kinds of reformulation. The next query has all words and more; only some of them; some and others; the same; none."""
@@ -20,6 +22,8 @@ def reformulations(steps: ir.Table) -> ir.Table:
 
     steps: as `sequences.session_steps` has them.
     """
+    import ibis  # not above: guarantees and help load KINDS, and no engine
+
     named = _with_kinds(steps)
     # Kinds as a whole come before all words, whenever they were first seen.
     whole = named.select("user", "kind", word=ibis.literal(ALL_WORDS), number=ibis.literal(-1, "int64"))
@@ -36,6 +40,8 @@ def kinds_of_steps(steps: ir.Table) -> ir.Table:
 
 def _with_kinds(steps: ir.Table) -> ir.Table:
     """The words of moves, as `_words_of_moves` has them, with the kind of each move."""
+    import ibis
+
     words = _words_of_moves(steps.filter(steps.before.notnull()))
     each = ibis.window(group_by=[words.user, words.number])
     more, fewer, shared = (
@@ -50,6 +56,8 @@ def _with_kinds(steps: ir.Table) -> ir.Table:
 
 def _words_of_moves(moves: ir.Table) -> ir.Table:
     """user, number, word, after (it is of the next query) and other (the other query of the move lacks it)."""
+    import ibis
+
     first, second = (query.split(" ")[:MOST_WORDS] for query in (moves.before, moves.query))
     moves = moves.select("user", number=moves.number.cast("int64"), first=first, second=second)
     sides = [

@@ -322,7 +322,7 @@ def test_what_a_killed_run_left_behind_is_removed_by_the_next(log: Path, tmp: Pa
     assert list(tmp.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"], ["release", "--help"]])
 def test_help_loads_no_engine(arguments: list[str]) -> None:
     """Half a second is for people; what a test can hold is that nothing heavy is imported."""
     code = (
