@@ -48,7 +48,8 @@ def misuse(error: BaseException) -> str | None:
     tell = getattr(error, "format_message", None)
     if tell is None:
         return None
-    return f"querycloak: {_foreign_option(error) or _bad_value(error) or f'{tell()} (see --help)'}\n"
+    message = f"{tell().rstrip('.')} (see --help)"
+    return f"querycloak: {_foreign_option(error) or _bad_value(error) or message}\n"
 
 
 def _piece(piece: Parameter | Action) -> str:

@@ -129,7 +129,7 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
         (["inspect", "{log}", "--threads", "1.5"], "--threads must be a whole number, got '1.5'; see --help"),
         (["inspect", "{log}", "--max-bad", "few"], "--max-bad must be a number, got 'few'; see --help"),
         (["inspect", "{log}", "--rejected", "/no/such/folder/x"], "the file for rejected rows cannot be written"),
-        (["inspect"], "Missing argument 'LOG"),
+        (["inspect"], "Missing argument 'LOG' (see --help)"),
         (["inspct"], "No such command 'inspct'"),
     ],
 )  # fmt: skip

@@ -66,6 +66,7 @@ def test_the_toy_of_the_paper() -> None:
     found = solve(rows, goal)
     assert found.floored.tolist() == [0, 1, 0]
     assert (found.value, found.bound) == (1, 1)
+    assert found.remark("size") == "1 row; no choice has more than 1 (gap 0.0%)"
     frequent = objective("frequent", held.totals, support=0.5, output_size=1)
     assert frequent.goal.tolist() == [-1, 39 / 50, -1]
     assert -solve(packing(held, limit(LOG2, 0.5), frequent), frequent).value == pytest.approx(11 / 50)

@@ -210,6 +210,13 @@ _FEW_ENTRIES = 200_000
 _ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _ENOUGH_ROUNDS, _MOST_ROUNDS = 200, 100, 200_000, 3_000_000
 
 
+_COUNTED = {
+    "size": ("row", "rows"),
+    "diversity": ("distinct pair", "distinct pairs"),
+    "queries": ("distinct query", "distinct queries"),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Whole counts and what is known about better ones; all of it is private output.
@@ -232,8 +239,9 @@ class Solution:
 
     def remark(self, name: str) -> str:
         """One line for the person who runs it."""
-        what = {"size": "rows", "diversity": "distinct pairs", "queries": "distinct queries"}.get(name)
-        if what is not None:
+        one, several = _COUNTED.get(name, ("", ""))
+        if several:
+            what = one if self.value == 1 else several
             return f"{self.value:,.0f} {what}; no choice has more than {self.bound:,.0f} (gap {self.gap:.1%})"
         if name == "frequent":
             return f"sum of support distances {-self.value:.4f}; no choice has less than {max(0.0, -self.bound):.4f}"
