@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +89,12 @@ def pytest_sessionfinish() -> None:
 
 
 def require_java() -> None:
+    reason = None
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         reason = "no Java for Spark; install Java 17 or newer"
+    elif find_spec("pyspark") is None:
+        reason = "no Spark; install querycloak[spark]"
+    if reason is not None:
         if os.environ.get("QUERYCLOAK_REQUIRE_SPARK"):
             pytest.fail(reason)
         pytest.skip(reason)

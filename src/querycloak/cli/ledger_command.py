@@ -14,7 +14,7 @@ from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
 from querycloak.errors import CheckFailed
 from querycloak.files.documents import parsed_json
-from querycloak.privacy.parameters import path_of
+from querycloak.privacy.parameters import checked_digest, path_of
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.sentence import printable
 
@@ -226,12 +226,13 @@ def composed_line(composed: Composed) -> str:
 
 def show_verification(ledger: Ledger, digest: str | None, *, as_json: bool) -> None:
     """Print whether the ledger's journal is whole; a problem is a failed check."""
+    known = None if digest is None else checked_digest("digest", digest)
     problems, notices = ledger.verify(), ledger.notices()
-    if digest is not None and not ledger.knows(digest):
+    if known is not None and not ledger.knows(known):
         problems.append("no entry has the digest that was given: entries are missing, or it is another ledger")
     if as_json:
-        known = {"ok": not problems, "digest": ledger.digest(), "problems": problems, "notices": notices}
-        json.dump(known, sys.stdout)
+        shown = {"ok": not problems, "digest": ledger.digest(), "problems": problems, "notices": notices}
+        json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
     else:
         lines = problems or ([f"every entry is as it was written; digest of the last: {ledger.digest()}"])

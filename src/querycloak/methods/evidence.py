@@ -25,7 +25,7 @@ from querycloak.methods.registry import METHODS
 from querycloak.privacy.ledger.accounts import SERIES, Charge
 from querycloak.privacy.ledger.ledger import RUN, Ledger
 from querycloak.privacy.ledger.series import SeriesPlan
-from querycloak.privacy.parameters import path_of, refuse
+from querycloak.privacy.parameters import checked_digest, path_of, refuse
 from querycloak.releases import loading
 from querycloak.releases.card import NOT_PRIVATE
 from querycloak.releases.folder import CARD, DATASHEET, LARGEST_CARD, card_digest, regular_file
@@ -71,7 +71,7 @@ def load(folder: str | os.PathLike[str], *, digest: str | None = None) -> Releas
     if problem is not None:
         raise InputError(f"{CARD} of {str(folder)!r} was changed: {problem}; get the release again")
     actual = digest_of(Path(folder))
-    if digest is not None and not _same_digest(digest, actual):
+    if digest is not None and checked_digest("digest", digest) != actual:
         raise CheckFailed(f"the release {str(folder)!r} has the digest {actual}, not the one given; get it again")
     return release
 
@@ -152,6 +152,8 @@ def verify(
             path_of(name, file)
     if signers is not None and signature is None:
         refuse("signers", "given together with a signature", str(signers), "give the file of the signature, too")
+    if digest is not None:
+        digest = checked_digest("digest", digest)
     card = loading.load_card(place)  # refuses what is no release folder
     digest_here = digest_of(place)
     checks = [
@@ -163,7 +165,7 @@ def verify(
     if ledger is not None:
         vouched.append(("the ledger knows this release", _in_ledger(card, Ledger(ledger), digest_here)))
     if digest is not None:
-        wrong = None if _same_digest(digest, digest_here) else "the digest is not the one that was given"
+        wrong = None if digest == digest_here else "the digest is not the one that was given"
         vouched.append(("the digest is the one that was given", wrong))
     signer = None
     if signature is not None:
@@ -311,7 +313,3 @@ def _numbers(guarantee: Mapping[str, Any] | None, also: tuple[str, ...] = ()) ->
     if guarantee is None:
         return None
     return {name: value for name, value in guarantee.items() if name not in ("because", "unprotected", *also)}
-
-
-def _same_digest(given: str, actual: str) -> bool:
-    return given.strip().lower().removeprefix("sha256:") == actual

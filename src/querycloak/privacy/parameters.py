@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Iterable
 from numbers import Integral, Real
 from pathlib import Path
@@ -13,6 +14,7 @@ from querycloak.sentence import Parameter, Sentence
 __all__ = [
     "checked_bound",
     "checked_delta",
+    "checked_digest",
     "checked_epsilon",
     "natural",
     "number_above_zero",
@@ -42,6 +44,14 @@ def refusal(name: str, rule: str | Sentence, value: object, way_out: str | Sente
 def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> NoReturn:
     """Raise what a bad parameter gets."""
     raise refusal(name, rule, value, way_out)
+
+
+def checked_digest(name: str, given: str) -> str:
+    """Return the digits of a SHA-256 as we write them; `sha256:` may stand before them."""
+    digits = given.strip().lower().removeprefix("sha256:")
+    if not re.fullmatch("[0-9a-f]{64}", digits):
+        refuse(name, "64 hexadecimal digits", given, "copy the whole digest, as it was printed")
+    return digits
 
 
 def of_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str, way_out: str | Sentence) -> None:

@@ -79,6 +79,20 @@ def test_cards_of_every_kind_follow_from_their_options(options: dict[str, Any], 
     assert "the guarantee follows from the card's options" in found.checked
 
 
+def test_a_digest_that_is_cut_off_is_a_mistake_and_no_alarm(log: Path, ledger: qc.Ledger, tmp_path: Path) -> None:
+    folder = released(log, tmp_path / "out", ledger)
+    kept = ledger.digest()
+    assert kept is not None
+    release = hashlib.sha256((folder / "card.json").read_bytes()).hexdigest()
+    for command, digest in ((["verify", folder], release), (["ledger", "verify", "--ledger", ledger.path], kept)):
+        done = in_process(*command, "--digest", digest[:-1])
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "--digest must be 64 hexadecimal digits" in done.stderr
+        assert in_process(*command, "--digest", f"sha256:{digest.upper()}").returncode == 0
+    with pytest.raises(ParameterError, match="64 hexadecimal digits"):
+        qc.load(folder, digest="x")
+
+
 def test_a_digest_tells_what_was_sent(log: Path, tmp_path: Path) -> None:
     folder = released(log, tmp_path / "out")
     digest = hashlib.sha256((folder / "card.json").read_bytes()).hexdigest()
