@@ -44,8 +44,10 @@ def demo(
     from querycloak.cli.terminal import console
     from querycloak.comparison.comparison_folder import clear_demo
     from querycloak.comparison.comparison_summary import summary_of
+    from querycloak.synthetic.log_writer import check_users
 
     target, number = out or Path("demo-out"), USERS if users is None else users
+    check_users(number)  # a mistake leaves the former demo as it is
     clear_demo(target)
     if not quiet:
         console().print(_BEFORE.format(users=number))

@@ -112,9 +112,14 @@ def synthesize(
     return Written(target, folder, users, rows)
 
 
-def _check_numbers(users: object, seed: object, workers: object) -> None:
+def check_users(users: object) -> None:
+    """Refuse a number of users that no synthetic log can have."""
     if not isinstance(users, int) or isinstance(users, bool) or not 1 <= users <= MOST_USERS:
         refuse("users", f"a whole number from 1 to {MOST_USERS:,}", users, "say how many people search")
+
+
+def _check_numbers(users: object, seed: object, workers: object) -> None:
+    check_users(users)
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         refuse("seed", "a whole number, 0 or above", seed, "each seed makes other people")
     if workers is not None and (not isinstance(workers, int) or workers < 1):

@@ -322,6 +322,17 @@ def test_what_a_killed_run_left_behind_is_removed_by_the_next(log: Path, tmp: Pa
     assert list(tmp.iterdir()) == []
 
 
+def test_a_mistake_keeps_the_former_demo(tmp_path: Path, tmp: Path) -> None:
+    former = tmp_path / "former"
+    former.mkdir()
+    (former / "comparison.json").write_text('{"querycloak": "comparison", "version": 1, "demo": true}')
+    before = sorted(former.iterdir())
+    done = in_process("demo", "--users", "0", "--out", former, tmp=tmp)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--users must be a whole number from 1 to" in done.stderr
+    assert sorted(former.iterdir()) == before
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"], ["release", "--help"]])
 def test_help_loads_no_engine(arguments: list[str]) -> None:
     """Half a second is for people; what a test can hold is that nothing heavy is imported."""
