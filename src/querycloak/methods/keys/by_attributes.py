@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.attributes import Grouping, grouping_of
-from querycloak.methods.keys.cell_plan import CELLS_PER_USER, CellPlan, split_budget
+from querycloak.methods.keys.cell_plan import CELLS_PER_USER, MANY_CELLS_PER_USER, CellPlan, split_budget
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import Counts
 from querycloak.methods.option import option
@@ -31,8 +31,6 @@ _OF_COUNTING = frozenset(
 class KeysByAttributes(KeysMethod):
     """Keys, counted as they are or by attributes: private ones are a part of the key, public ones have cells."""
 
-    cells_of_user: ClassVar[int] = CELLS_PER_USER
-    """Number of cells of a user that count if `cells_per_user` is not given."""
     taken_names: ClassVar[frozenset[str]] = frozenset()
     """Columns of the method's own tables that no attribute may be called."""
 
@@ -51,7 +49,7 @@ class KeysByAttributes(KeysMethod):
         "domain, values are selected like keys."
     )
     cells_per_user: int | None = option(
-        help="With public attributes or views: how many cells of one user count; 16 if not given."
+        help="With public attributes or views: how many cells of one user count; 16 if not given, 64 with views."
     )
     grouping: Grouping = field(init=False, repr=False)
     """Attributes, settled at construction."""
@@ -95,9 +93,14 @@ class KeysByAttributes(KeysMethod):
         return bool(self.grouping.public)
 
     @property
+    def usual_cells(self) -> int:
+        """Number of cells of one user that count if `cells_per_user` is not given."""
+        return MANY_CELLS_PER_USER if self.viewed else CELLS_PER_USER
+
+    @property
     def most_cells(self) -> int:
         """Number of cells of one user that count."""
-        return self.cells_of_user if self.cells_per_user is None else self.cells_per_user
+        return self.usual_cells if self.cells_per_user is None else self.cells_per_user
 
     def selector(self, budget: Budget) -> Self:
         """The part that selects keys (cells.md, claim 1); their counts are not published, so none are drawn."""

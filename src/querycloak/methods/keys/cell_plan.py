@@ -14,6 +14,8 @@ from querycloak.privacy.sampling.exact import four_digits_up, rounded_down, stat
 from querycloak.privacy.sampling.noise import Gaussian
 
 CELLS_PER_USER = 16
+MANY_CELLS_PER_USER = 64
+"""Default where a user holds many keys that come out: results shown, phrases (docs/records.md, docs/phrases.md)."""
 SEARCHES_PER_USER = 32
 VIEWS_PER_USER = 32
 LAST_RANK = 20
@@ -74,11 +76,9 @@ def split_budget(given: Budget) -> tuple[Budget, Budget]:
     return Budget(*selecting), Budget(*counting)
 
 
-def plan_cells(budget: Budget, per_user: int | None, *, events: int = 0, event_share: float = _POSITIONS) -> CellPlan:
+def plan_cells(budget: Budget, per_user: int, *, events: int = 0, event_share: float = _POSITIONS) -> CellPlan:
     """The noise that a budget allows; with `events`, this share of mu^2 is theirs."""
-    most = natural(
-        "cells_per_user", CELLS_PER_USER if per_user is None else per_user, "say how many cells of one user count"
-    )
+    most = natural("cells_per_user", per_user, "say how many cells of one user count")
     loss = largest_loss(budget.epsilon, budget.delta)
     share = event_share if events else 0.0
     noise = _noise(loss * (1 - share), most)

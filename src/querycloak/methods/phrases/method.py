@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.by_attributes import KeysByAttributes
-from querycloak.methods.keys.cell_plan import plan_cells, split_budget
+from querycloak.methods.keys.cell_plan import MANY_CELLS_PER_USER, plan_cells, split_budget
 from querycloak.methods.keys.selection_plan import (
     SelectionPlan,
     check_counts,
@@ -63,7 +63,6 @@ class Phrases(KeysByAttributes):
     name = "phrases"
     summary = "Noisy counts of words and word sequences; needs no clicks."
     keys: ClassVar = {**dict.fromkeys(LEVELS, ("phrase",)), QUERIES: ("query",)}
-    cells_of_user: ClassVar = 64
     taken_names: ClassVar = frozenset({"phrase", "words", "begins", "ends", "tokens", "marks", "group"})
 
     epsilon: float | None = option(help="Budget: epsilon, for all levels and tables together.")
@@ -96,6 +95,11 @@ class Phrases(KeysByAttributes):
         budget = self.checked_cells(self.given)
         object.__setattr__(self, "cell_plan", plan_cells(split_budget(budget)[1], self.most_cells))
         object.__setattr__(self, "plan", self.selector(budget).plan)
+
+    @property
+    def usual_cells(self) -> int:
+        """Number of cells of one user that count if `cells_per_user` is not given."""
+        return MANY_CELLS_PER_USER
 
     @property
     def levels(self) -> Sequence[str]:
