@@ -200,12 +200,8 @@ def _other_columns(folder: Path, chance: random.Random) -> None:
     table = pyarrow.csv.read_csv(path, parse_options=form) if text else pq.read_table(path)
     table = _changed_table(table, chance)
     if text:
-        flat = [each for each in table.column_names if not pa.types.is_nested(table.schema.field(each).type)]
-        pyarrow.csv.write_csv(
-            table.select(flat) if len(set(flat)) == len(flat) else table,
-            path,
-            pyarrow.csv.WriteOptions(delimiter=separator),
-        )
+        flat = [at for at, field in enumerate(table.schema) if not pa.types.is_nested(field.type)]
+        pyarrow.csv.write_csv(table.select(flat), path, pyarrow.csv.WriteOptions(delimiter=separator))
     else:
         pq.write_table(table, path)
     _vouch_perhaps(folder, chance, rows=table.num_rows)

@@ -84,7 +84,10 @@ def test_a_digest_that_is_cut_off_is_a_mistake_and_no_alarm(log: Path, ledger: q
     kept = ledger.digest()
     assert kept is not None
     release = hashlib.sha256((folder / "card.json").read_bytes()).hexdigest()
-    for command, digest in ((["verify", folder], release), (["ledger", "verify", "--ledger", ledger.path], kept)):
+    commands: list[tuple[list[str | Path], str]] = [
+        (["verify", folder], release), (["ledger", "verify", "--ledger", ledger.path], kept),
+    ]  # fmt: skip
+    for command, digest in commands:
         done = in_process(*command, "--digest", digest[:-1])
         assert (done.returncode, done.stdout) == (2, "")
         assert "--digest must be 64 hexadecimal digits" in done.stderr
