@@ -138,14 +138,14 @@ def test_ranks_that_always_come_out_do_not_hide_that_no_pair_did(tmp_path: Path)
 
 
 def test_the_command_line_looks_for_shared_keys_with_their_attributes(tmp_path: Path) -> None:
-    rows = "".join(f"u{number},2024-01-01 00:00:00,same,part {number}\n" for number in range(40))
-    log = write(tmp_path / "log.csv", "user,time,query,part\n" + rows)
+    rows = "".join(f"u{number},2024-01-01 00:00:00,same,section {number}\n" for number in range(40))
+    log = write(tmp_path / "log.csv", "user,time,query,section\n" + rows)
     done = in_process(
-        *("release", "queries", log, "--log-format", "csv", "--attributes", "part", "--by", "part"),
+        *("release", "queries", log, "--log-format", "csv", "--attributes", "section", "--by", "section"),
         *("--epsilon", "1", "--delta", "1e-6", "--out", tmp_path / "out"),
     )
     assert done.returncode == 0
-    assert "no query and part is shared by two users: take a coarser attribute" in done.stderr
+    assert "no query and section is shared by two users: take a coarser attribute" in done.stderr
 
 
 def test_shapes_that_are_often_mistakes_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:

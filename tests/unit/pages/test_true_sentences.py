@@ -205,7 +205,7 @@ def test_rows_of_nobody_are_not_denied_where_every_row_is_listed() -> None:
     assert accuracy["positions"].spurious is None
     assert "Ranks 1 to 20 are listed" in accuracy["positions"].notes[0]
     assert "its margin is 1.42 times" in accuracy["positions"].notes[1]
-    assert any(note.startswith("A user with more than 16 cells") for note in accuracy["clicks"].notes)
+    assert any(note.startswith("A user with more than 64 cells") for note in accuracy["clicks"].notes)
 
 
 def test_what_was_done_to_the_log_is_what_the_tables_show(tmp_path: Path) -> None:
