@@ -36,9 +36,7 @@ Measured with {command} on {machine}, in {minutes:.0f} minutes.
 
 {untested}"""
 UNTESTED = """## What is not tested
-- More than the command above the list was told: without options it makes 1,000 kills, 2,000 damaged folders, 200 kills
-  on a ledger and disks of eleven sizes. Long commands (`compare`, `demo`, `reproduce`, `signoff`) are killed once in
-  100 runs.
+- Many kills of long commands: of 100 kills, one is of `compare`, `demo`, `reproduce` or `signoff`.
 - Servers for S3 other than moto's on loopback, which was read once by hand: plain and gzip logs gave the same profile
   as files; a server that froze amid the log ended the command with one line.
 - Ledgers on network file systems that are none of Linux's own names for them, and on other systems: do not put one
