@@ -33,13 +33,13 @@ _CELLS_AT_ONCE = 2_000_000
 def _(counted: CellsOfPhrases, past: Past) -> list[Step]:
     """The steps of the levels, then the counts of cells of the keys that are supposed to have come out."""
     what = ("held cells", counted.uses.op(), counted.queries is None)
-    held = once(counted.engine, what, lambda: HeldCells.of(counted))
-    names = [name for keys in held.keys.values() for name in _names(keys).to_pylist()]
+    cells = once(counted.engine, what, lambda: HeldCells.of(counted))
+    names = [name for keys in cells.keys.values() for name in _names(keys).to_pylist()]
     out = np.array([past.came_out(name) for name in names], np.bool_)
     most = counted.plan.per_user
     centres = {
-        f"{names[place // held.width]}\t{place % held.width}": int(true)
-        for place, true in enumerate(held.counts(out[None, :], most)[0].tolist())
+        f"{names[place // cells.width]}\t{place % cells.width}": int(true)
+        for place, true in enumerate(cells.counts(out[None, :], most)[0].tolist())
         if true
     }
     return [*steps_of(counted.levels, past), Step("cells: counts", centres, most, most, 1, counted.plan.noise)]
@@ -48,10 +48,10 @@ def _(counted: CellsOfPhrases, past: Past) -> list[Step]:
 @draw_runs.register
 def _(counted: CellsOfPhrases, randomness: Randomness, runs: int) -> DrawnRuns:
     """Levels of all runs, then all cells of what came out of each."""
-    drawn, held = draw_runs(counted.levels, randomness, runs), HeldCells.of(counted)
-    chosen = held.chosen({name: counted.in_order(name, table) for name, table in drawn.tables.items()}, runs)
-    at_once = max(1, _CELLS_AT_ONCE // max(1, chosen.shape[1] * held.width))
-    lots = [held.drawn(chosen[at : at + at_once], counted, randomness, at) for at in range(0, runs, at_once)]
+    drawn, cells = draw_runs(counted.levels, randomness, runs), HeldCells.of(counted)
+    chosen = cells.chosen({name: counted.in_order(name, table) for name, table in drawn.tables.items()}, runs)
+    at_once = max(1, _CELLS_AT_ONCE // max(1, chosen.shape[1] * cells.width))
+    lots = [cells.drawn(chosen[at : at + at_once], counted, randomness, at) for at in range(0, runs, at_once)]
     tables = {name: pa.concat_tables([lot[name] for lot in lots]) for name in drawn.tables}
     within = (RUN, *counted.by)
     return replace(drawn, tables={**tables, TABLE: with_marks(consistent(tables[TABLE], within))})

@@ -82,8 +82,8 @@ class CellsOfPhrases:
             key = [each for each in keys.column_names if each != TOKENS]
             numbers = pa.array(np.arange(first, first + keys.num_rows))
             numbered = self.engine.upload(keys.select(key).append_column("k", numbers))
-            held = self.phrases_held(numbered) if name == TABLE else self.queries_held(numbered, key)
-            parts.append(held.select("user", "k", "cell", "earliest"))
+            cells = self.phrases_held(numbered) if name == TABLE else self.queries_held(numbered, key)
+            parts.append(cells.select("user", "k", "cell", "earliest"))
             first += keys.num_rows
         return ibis.union(*parts) if len(parts) > 1 else parts[0]
 
