@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest import mock
@@ -42,12 +42,14 @@ def candidates_by_raw_counts(least: int) -> Iterator[None]:
     """Pairs are candidates if enough users hold their words in the raw log, released or not."""
     whole = levels.contributions
 
-    def contributions(engine: Engine, uses: ir.Table, level: int, longest: int, before: ir.Table | None) -> ir.Table:
+    def contributions(
+        engine: Engine, uses: ir.Table, level: int, longest: int, before: ir.Table | None, private: Sequence[str] = ()
+    ) -> ir.Table:
         if level > 1 and before is not None:
             words = whole(engine, uses, 1, longest, None)
             users = words.group_by("phrase").agg(users=words.count())
             before = users.filter(users.users >= least).select("phrase")
-        return whole(engine, uses, level, longest, before)
+        return whole(engine, uses, level, longest, before, private)
 
     with mock.patch.object(counted_levels, "contributions", contributions):
         yield
