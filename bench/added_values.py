@@ -18,7 +18,7 @@ import querycloak as qc
 from bench.standard_releases import SEED, STANDARD, standard_split
 from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.target import Target
-from querycloak.evaluation.task_registry import TASKS
+from querycloak.evaluation.task import TASKS
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
 from querycloak.privacy.sampling.randomness import Randomness

@@ -32,8 +32,7 @@ def judged(path: str, task: str) -> Any:
     from querycloak import read
     from querycloak.engines import connect
     from querycloak.evaluation.target import Target
-    from querycloak.evaluation.task import Logs
-    from querycloak.evaluation.task_registry import tasks_named
+    from querycloak.evaluation.task import Logs, tasks_named
 
     subject = Target.in_folder(Path(path).with_name(f"{Path(path).stem}-clicks"))
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:

@@ -22,8 +22,7 @@ import querycloak as qc
 from bench.figure_file import FigureFile, Row
 from bench.query_bands import judged_in_bands
 from bench.study_logs import ATTRIBUTES, SEED, Sides, sides_of, split_of, whole_log
-from querycloak.audits.attack import Finding
-from querycloak.audits.attack_registry import attacks_named
+from querycloak.audits.attack import Finding, attacks_named
 from querycloak.audits.audit_data import AuditData
 from querycloak.audits.log_baselines import owners_under_seed
 from querycloak.engines import Engine

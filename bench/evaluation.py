@@ -92,7 +92,7 @@ def suggested(place: str, _: str) -> Any:
 
 def main(path: Path, rows: int, folder: Path) -> None:  # noqa: ARG001  (the other benches' log has no sessions)
     """A line for the split, one for each task, one for all of them, one for suggestions beside SQL."""
-    from querycloak.evaluation.task_registry import TASKS
+    from querycloak.evaluation.task import TASKS
 
     log = synthetic_log(folder, rows)
     made = once(prepare, log, folder)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from querycloak.evaluation.aggregations import RowLabel, rows_of
 from querycloak.evaluation.evaluation import figure_row
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.task import CaseScores, Figure, Floats, Logs, Measure, Numbers, Subject, Task
-from querycloak.evaluation.task_registry import tasks_named
+from querycloak.evaluation.task import CaseScores, Figure, Floats, Logs, Measure, Numbers, Subject, Task, tasks_named
 from querycloak.evaluation.tasks.click_model import PERPLEXITY, RANKS, PreparedClickModel
 from querycloak.evaluation.tasks.language import Language
 

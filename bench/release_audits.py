@@ -29,7 +29,7 @@ from bench.standard_releases import (
     releases,
     standard_split,
 )
-from querycloak.audits.attack_registry import ATTACKS
+from querycloak.audits.attack import ATTACKS
 from querycloak.audits.release_audit import ReleaseAudit
 from querycloak.evaluation.target import Target
 

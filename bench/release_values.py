@@ -18,7 +18,7 @@ import querycloak as qc
 from bench.standard_releases import STANDARD, releases, standard_split
 from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.target import Target
-from querycloak.evaluation.task_registry import TASKS
+from querycloak.evaluation.task import TASKS
 from querycloak.evaluation.tasks.profiles import Profiles
 
 ONE_BUDGET = ("clicks", "queries", "sessions", "query-pool", "optimal", "semantic", "affinity, w k", "generalize")

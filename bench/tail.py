@@ -29,8 +29,7 @@ from querycloak.evaluation.aggregations import intervals
 from querycloak.evaluation.no_data import NoData
 from querycloak.evaluation.subjects import Original
 from querycloak.evaluation.target import Target
-from querycloak.evaluation.task import NO_DATA, CaseScores, Logs, Subject
-from querycloak.evaluation.task_registry import tasks_named
+from querycloak.evaluation.task import NO_DATA, CaseScores, Logs, Subject, tasks_named
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.sampling.randomness import Randomness
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.evaluation.evaluation import evaluate
     from querycloak.evaluation.release_diff import diff
     from querycloak.evaluation.split_folder import split
-    from querycloak.evaluation.task_registry import measures
+    from querycloak.evaluation.task import measures
     from querycloak.exports.export import export
     from querycloak.logs.choices import Choices
     from querycloak.logs.profile import Profile, profile
@@ -72,7 +72,7 @@ _HOMES = {
     "load": "querycloak.methods.evidence",
     "verify": "querycloak.methods.evidence",
     "find_leaks": "querycloak.audits.attacks.folder_leaks",
-    "measures": "querycloak.evaluation.task_registry",
+    "measures": "querycloak.evaluation.task",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
     "report": "querycloak.pages.signing_report",

@@ -10,7 +10,7 @@ import pytest
 
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError
-from querycloak.evaluation import task_registry
+from querycloak.evaluation import task
 from querycloak.exports import export as export_module
 from tests.evaluated import Asked, write_rows
 from tests.pages import ROOT, examples
@@ -35,7 +35,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert [point.group for point in points] == ["querycloak.tasks", "querycloak.exports"]
     points += [EntryPoint("broken", "no_such_module:Task", "querycloak.tasks")]
     points += [EntryPoint("ranking", "no_such_module:Task", "querycloak.tasks")]  # a name that is taken
-    for module in (task_registry, export_module):
+    for module in (task, export_module):
         monkeypatch.setattr(module, "entry_points", lambda group: [each for each in points if each.group == group])
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
@@ -56,8 +56,8 @@ def test_a_task_of_another_package_is_measured(package: Path) -> None:
     values = {row.release: row.value for row in evaluation.rows if row.reading == "all"}
     assert (values["mine"], values["original"]) == (0.75, 1.0)
     with pytest.raises(InputError, match="the task 'broken' of another package cannot be loaded: ModuleNotFoundError"):
-        task_registry.tasks_named(["broken"])
-    assert type(task_registry.tasks_named(["ranking"])[0]).__module__.startswith("querycloak.")
+        task.tasks_named(["broken"])
+    assert type(task.tasks_named(["ranking"])[0]).__module__.startswith("querycloak.")
 
 
 def test_an_export_of_another_package_is_written(package: Path) -> None:

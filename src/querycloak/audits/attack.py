@@ -1,4 +1,4 @@
-"""Attack: a named class that refuses releases it cannot attack and reports findings on the others.
+"""Attack: a named class that refuses releases it cannot attack and reports findings on the others; the list of attacks.
 
 `docs/own-attack.md` adds one in a page.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import ClassVar, Protocol, runtime_checkable
 
 from querycloak.audits.audit_data import AuditData
+from querycloak.errors import ParameterError
 from querycloak.evaluation.target import Target
 
 Z_95 = 1.959963984540054  # both sides of a normal law, 95 %
@@ -164,3 +166,33 @@ class PooledAttack(Protocol):
     def run_on_several(self, releases: Sequence[Target], knowledge: AuditData) -> Iterable[Finding]:
         """Findings on several releases of one method with the same parameters."""
         ...
+
+
+ATTACKS: Mapping[str, str] = {
+    "singling-out": "querycloak.audits.attacks.singling_out:SinglingOut",
+    "linkage-records": "querycloak.audits.attacks.record_linkage:RecordLinkage",
+    "known-visit": "querycloak.audits.attacks.known_visit:KnownVisit",
+    "linkage-sessions": "querycloak.audits.attacks.session_linkage:SessionLinkage",
+    "linkage-periods": "querycloak.audits.attacks.period_linkage:PeriodLinkage",
+    "inference": "querycloak.audits.attacks.inference:Inference",
+    "membership": "querycloak.audits.attacks.membership:Membership",
+    "secrets": "querycloak.audits.attacks.planted_secrets:PlantedSecrets",
+    "regurgitation": "querycloak.audits.attacks.regurgitation:Regurgitation",
+    "forced-out": "querycloak.audits.attacks.forced_out:ForcedOut",
+    "reconstruction": "querycloak.audits.attacks.reconstruction:Reconstruction",
+    "leaks": "querycloak.audits.attacks.folder_leaks:FolderLeaks",
+}
+"""The class of each attack, in the order in which they are shown; it is imported when the attack is asked for."""
+# Parameters of an audit that some attacks cannot do without.
+NEEDS = {"linkage-periods": "other_period", "secrets": "truth", "regurgitation": "truth"}
+# Attacks that need scikit-learn, an extra.
+LEARNING = ("linkage-records", "linkage-sessions")
+
+
+def attacks_named(names: Sequence[str] | None = None) -> list[Attack]:
+    """The attacks of these names; all if None."""
+    unknown = [name for name in names or () if name not in ATTACKS]
+    if unknown:
+        raise ParameterError(f"there is no attack {unknown[0]!r}; there are {', '.join(ATTACKS)}")
+    places = (ATTACKS[name].split(":") for name in names or ATTACKS)
+    return [getattr(import_module(module), class_name)() for module, class_name in places]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from querycloak.audits.attack import Attack, Finding, PooledAttack
-from querycloak.audits.attack_registry import LEARNING, NEEDS, attacks_named
+from querycloak.audits.attack import LEARNING, NEEDS, Attack, Finding, PooledAttack, attacks_named
 from querycloak.audits.audit_data import TARGETS, AuditData
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS, log_baselines
 from querycloak.errors import InputError, ResourceError

@@ -33,7 +33,7 @@ _LEGEND = (
 
 
 def _attacks() -> Iterable[str]:
-    from querycloak.audits.attack_registry import ATTACKS
+    from querycloak.audits.attack import ATTACKS
 
     return ATTACKS
 

@@ -34,7 +34,7 @@ _LEGEND = (
 
 
 def _tasks() -> Iterable[str]:
-    from querycloak.evaluation.task_registry import TASKS
+    from querycloak.evaluation.task import TASKS
 
     return TASKS
 
@@ -95,7 +95,7 @@ def evaluated(
     from querycloak.evaluation.evaluation import evaluate
     from querycloak.evaluation.evaluation_file import check_evaluation_file
     from querycloak.evaluation.target import Target
-    from querycloak.evaluation.task_registry import tasks_named
+    from querycloak.evaluation.task import tasks_named
 
     tasks_named(tasks)
     target = None if out is None else check_evaluation_file(out)
@@ -117,7 +117,7 @@ def evaluated_publicly(
     from querycloak.cli.terminal import step_progress
     from querycloak.evaluation.evaluation_file import check_evaluation_file
     from querycloak.evaluation.public_twin import evaluate_publicly
-    from querycloak.evaluation.task_registry import tasks_named
+    from querycloak.evaluation.task import tasks_named
 
     tasks_named(tasks)
     folders = [each for each in given if (each / "card.json").is_file()]

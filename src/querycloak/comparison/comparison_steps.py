@@ -17,8 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from querycloak.audits.attack import Finding
-from querycloak.audits.attack_registry import ATTACKS, attacks_named
+from querycloak.audits.attack import ATTACKS, Finding, attacks_named
 from querycloak.audits.audit_data import AuditData
 from querycloak.audits.log_baselines import log_baselines, owners_under_seed
 from querycloak.audits.release_audit import COLUMNS, attacked_by, row_of
@@ -33,8 +32,7 @@ from querycloak.evaluation.no_data import NoData
 from querycloak.evaluation.split_folder import SPLIT, write_split
 from querycloak.evaluation.subjects import Original, PlainKAnonymity
 from querycloak.evaluation.target import Target
-from querycloak.evaluation.task import Subject, Task
-from querycloak.evaluation.task_registry import tasks_named
+from querycloak.evaluation.task import Subject, Task, tasks_named
 from querycloak.evaluation.tasks.profiles import PreparedProfiles, Profiles
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import OnStep, SearchLog, prepare

@@ -10,7 +10,7 @@ from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.evaluation.target import Target
-from querycloak.evaluation.task_registry import TASKS, tasks_named
+from querycloak.evaluation.task import TASKS, tasks_named
 from querycloak.methods.evidence import load
 from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.releases.card import NOT_PRIVATE

@@ -26,8 +26,7 @@ from querycloak.evaluation.no_data import NoData
 from querycloak.evaluation.subjects import QUERIES, Original, PlainKAnonymity, source_of
 from querycloak.evaluation.subjects import table_of as subject_table
 from querycloak.evaluation.target import Target
-from querycloak.evaluation.task import CaseScores, Figure, Logs, Prepared, Subject, Task
-from querycloak.evaluation.task_registry import tasks_named
+from querycloak.evaluation.task import CaseScores, Figure, Logs, Prepared, Subject, Task, tasks_named
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.release import Release

@@ -3,20 +3,24 @@
 A task is prepared once for TRAIN and TEST, then scores every subject: the original, k-anonymity, the rule without
 data, each release.
 It hands back scores of single cases, of which `aggregations.py` makes means, intervals and tests, or figures that are
-already whole, such as a rate over all keys.
+already whole, such as a rate over all keys. `TASKS` lists the tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from querycloak.errors import InputError
+from querycloak.privacy.parameters import one_of
 from querycloak.releases.row_kinds import RowKind
 
 if TYPE_CHECKING:
@@ -212,3 +216,64 @@ class CaseTask:
     def readings(self) -> tuple[str, ...]:
         """All three."""
         return READINGS
+
+
+GROUP = "querycloak.tasks"
+"""The group of entry points by which a package adds tasks: name = "module:Class" (docs/own-task.md)."""
+
+
+TASKS: Mapping[str, str] = {
+    "suggestion": "querycloak.evaluation.tasks.suggestion:Suggestion",
+    "completion": "querycloak.evaluation.tasks.completion:Completion",
+    "language": "querycloak.evaluation.tasks.language:Language",
+    "retrieval-walk": "querycloak.evaluation.tasks.retrieval:RetrievalWalk",
+    "retrieval-feedback": "querycloak.evaluation.tasks.retrieval_feedback:RetrievalFeedback",
+    "ranking": "querycloak.evaluation.tasks.ranking:Ranking",
+    "counts": "querycloak.evaluation.tasks.counts:Counts",
+    "pairs": "querycloak.evaluation.tasks.pairs:Pairs",
+    "profiles": "querycloak.evaluation.tasks.profiles:Profiles",
+    "loss": "querycloak.evaluation.tasks.loss:Loss",
+    "click-model": "querycloak.evaluation.tasks.click_model:ClickModel",
+}
+"""The class of each task, in the order in which they are shown; it is imported when the task is asked for."""
+
+
+def measures() -> dict[str, dict[str, Measure]]:
+    """Every measure of every task, by name; a measure can be called."""
+    return {task.name: {measure.name: measure for measure in task.measures} for task in tasks_named()}
+
+
+def tasks_named(names: Sequence[str] | None = None) -> list[Task]:
+    """The tasks of these names; all if None."""
+    added = _added()
+    for name in names or ():
+        one_of("task", name, (*TASKS, *added))
+    return [_task(name, added) for name in names or (*TASKS, *added)]
+
+
+def _task(name: str, added: Mapping[str, EntryPoint]) -> Task:
+    if name in added:
+        return _loaded(added[name])
+    module, class_name = TASKS[name].split(":")
+    task: Task = getattr(import_module(module), class_name)()
+    return task
+
+
+def _added() -> dict[str, EntryPoint]:
+    """Tasks of other packages; none of them can take the name of one that comes with querycloak."""
+    return {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in TASKS}
+
+
+def _loaded(entry: EntryPoint) -> Task:
+    problem = ""
+    try:
+        task: Task = entry.load()()
+    except Exception as error:  # broad: the import runs code of another package
+        problem = type(error).__name__
+    if problem:
+        raise InputError(f"the task {entry.name!r} of another package cannot be loaded: {problem}; mend or remove it")
+    if any(not hasattr(task, name) for name in ("name", "measures", "readings", "unsupported_reason", "prepare")):
+        raise InputError(f"the task {entry.name!r} of another package is no querycloak Task; mend or remove it")
+    if task.name != entry.name:
+        raise InputError(f"the task {entry.name!r} of another package calls itself {task.name!r}; mend or remove it")
+    return task

@@ -20,8 +20,7 @@ from querycloak.audits.guarantees.method_audit import MethodAudit
 from querycloak.audits.release_audit import ReleaseAudit
 from querycloak.errors import InputError
 from querycloak.evaluation.evaluation import Evaluation
-from querycloak.evaluation.task import NO_DATA, ORIGINAL
-from querycloak.evaluation.task_registry import measures
+from querycloak.evaluation.task import NO_DATA, ORIGINAL, measures
 from querycloak.files.documents import parsed_json
 from querycloak.methods.evidence import digest_of
 from querycloak.privacy.parameters import of_kind, path_of

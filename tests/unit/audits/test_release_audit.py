@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.attack_registry import ATTACKS, attacks_named
+from querycloak.audits.attack import ATTACKS, attacks_named
 from querycloak.audits.release_audit import COLUMNS, ReleaseAudit, audit_release
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError, ResourceError

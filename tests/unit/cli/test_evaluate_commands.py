@@ -15,7 +15,7 @@ import querycloak as qc
 from querycloak.cli.evaluate_command import show_evaluation
 from querycloak.evaluation.evaluation import Evaluation
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.task_registry import TASKS
+from querycloak.evaluation.task import TASKS
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process
 from tests.evaluated import Asked, some_rows, write_rows

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.attack_registry import ATTACKS
+from querycloak.audits.attack import ATTACKS
 from querycloak.comparison.comparison import Comparison, identity_of, run_comparison
 from querycloak.comparison.comparison_folder import KIND, ComparisonFolder, clear_demo, comparison_folder
 from querycloak.comparison.comparison_plan import (
@@ -25,8 +25,7 @@ from querycloak.comparison.comparison_plan import (
 from querycloak.comparison.comparison_steps import EXPERIMENT, GIVEN_UP
 from querycloak.comparison.comparison_summary import label_of, summary_of
 from querycloak.errors import InputError, ParameterError
-from querycloak.evaluation.task import NO_DATA
-from querycloak.evaluation.task_registry import TASKS
+from querycloak.evaluation.task import NO_DATA, TASKS
 from querycloak.files.locked_folder import lock_folder
 from querycloak.methods.registry import METHODS
 from tests.compared import PLAN, make_log

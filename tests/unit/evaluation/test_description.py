@@ -12,7 +12,7 @@ import pytest
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import describe
-from querycloak.evaluation.task_registry import TASKS
+from querycloak.evaluation.task import TASKS
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, TableAccuracy
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.releases.loading import load

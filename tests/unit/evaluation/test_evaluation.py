@@ -17,7 +17,7 @@ from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.evaluation import Evaluation
 from querycloak.evaluation.evaluation_file import Row, check_evaluation_file
-from querycloak.evaluation.task_registry import TASKS, tasks_named
+from querycloak.evaluation.task import TASKS, tasks_named
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.evaluated import open_rows, some_rows, write_rows
 
