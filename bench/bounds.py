@@ -14,7 +14,7 @@ def main(_: Path, rows: int, folder: Path) -> None:
     """One line of JSON for each log and budget; it does not depend on rows, so it runs with the smallest."""
     if rows > 1_000_000:
         return
-    from querycloak.comparison.bound_yields import tunable, yields
+    from querycloak.cli.tune_command import tunable, yields
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
     from querycloak.methods.clicks.method import Clicks

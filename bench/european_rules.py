@@ -24,11 +24,10 @@ from bench.query_bands import judged_in_bands
 from bench.study_logs import ATTRIBUTES, SEED, Sides, sides_of, split_of, whole_log
 from querycloak.audits.attack import Finding, attacks_named
 from querycloak.audits.audit_data import AuditData
-from querycloak.audits.log_baselines import owners_under_seed
+from querycloak.audits.release_audit import owners_under_seed
 from querycloak.engines import Engine
 from querycloak.errors import QuerycloakError
-from querycloak.evaluation.no_data import NoData
-from querycloak.evaluation.subjects import QUERIES, Original, table_of
+from querycloak.evaluation.subjects import QUERIES, NoData, Original, table_of
 from querycloak.evaluation.target import Target, rows_of_records
 from querycloak.evaluation.task import Logs, Subject
 from querycloak.logs.searchlog import SearchLog

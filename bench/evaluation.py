@@ -75,7 +75,7 @@ def suggested(place: str, _: str) -> Any:
 
     from querycloak import read
     from querycloak.engines import connect
-    from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
+    from querycloak.evaluation.similar_queries import click_index, followers, suggested
     from querycloak.evaluation.subjects import Original
     from querycloak.evaluation.task import Logs
     from querycloak.evaluation.tasks.suggestion import COSINE_SHARE, MOST, KnownPrefixes

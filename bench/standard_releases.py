@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import querycloak as qc
-from querycloak.audits.log_baselines import owners_under_seed
+from querycloak.audits.release_audit import owners_under_seed
 from querycloak.engines import Engine
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog

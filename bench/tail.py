@@ -26,8 +26,7 @@ import pyarrow as pa
 import querycloak as qc
 from bench.standard_releases import SEED, STANDARD
 from querycloak.evaluation.aggregations import intervals
-from querycloak.evaluation.no_data import NoData
-from querycloak.evaluation.subjects import Original
+from querycloak.evaluation.subjects import NoData, Original
 from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import NO_DATA, CaseScores, Logs, Subject, tasks_named
 from querycloak.logs.searchlog import SearchLog

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from querycloak.comparison.bound_yields import tunable, yields
+from querycloak.cli.tune_command import tunable, yields
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog, read

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.log_baselines import owners_under_seed
+from querycloak.audits.release_audit import owners_under_seed
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.evaluation.target import Target

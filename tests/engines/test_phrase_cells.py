@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.guarantees.cell_runs import HeldCells
+from querycloak.audits.guarantees.phrase_levels import HeldCells
 from querycloak.audits.guarantees.runs import draw_runs
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError

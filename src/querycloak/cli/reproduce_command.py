@@ -16,15 +16,14 @@ from querycloak.cli.generated_options import with_groups
 from querycloak.cli.synth_command import making_progress
 
 if TYPE_CHECKING:
-    from querycloak.reproduction.exhibit import Reproduced
-    from querycloak.reproduction.papers import Paper
+    from querycloak.reproduction.exhibit import Paper, Reproduced
     from querycloak.reproduction.workbench import Workbench
 
 _WIDTH = 80
 
 
 def _papers() -> Iterable[str]:
-    from querycloak.reproduction.papers import PAPERS
+    from querycloak.reproduction.exhibit import PAPERS
 
     return [*PAPERS, "all"]
 
@@ -54,7 +53,7 @@ def reproduce(
     from querycloak.extras import COMPARE, require
     from querycloak.pages.layout import write_page
     from querycloak.pages.reproduction_page import reproduction_page
-    from querycloak.reproduction.papers import papers_named
+    from querycloak.reproduction.exhibit import papers_named
     from querycloak.reproduction.workbench import PAGE, reproduction_folder, write_figures
 
     papers = papers_named(paper)

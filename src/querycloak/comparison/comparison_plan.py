@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.errors import InputError, ParameterError, QuerycloakError
-from querycloak.evaluation.task import NO_DATA
+from querycloak.evaluation.task import K_ANONYMITY, NO_DATA, ORIGINAL, PSEUDONYMS
 from querycloak.files.documents import parsed_toml
 from querycloak.methods.eu_records.european_rules import RULES
 from querycloak.methods.method import Method

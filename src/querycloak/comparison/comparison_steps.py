@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from querycloak.audits.attack import ATTACKS, Finding, attacks_named
 from querycloak.audits.audit_data import AuditData
-from querycloak.audits.log_baselines import log_baselines, owners_under_seed
-from querycloak.audits.release_audit import COLUMNS, attacked_by, row_of
+from querycloak.audits.release_audit import COLUMNS, attacked_by, log_baselines, owners_under_seed, row_of
 from querycloak.comparison.comparison_folder import AUDIT, EVALUATION, ComparisonFolder
 from querycloak.comparison.comparison_plan import PlannedRelease
 from querycloak.comparison.example_rows import example_rows, secrets_out
@@ -28,9 +27,8 @@ from querycloak.errors import QuerycloakError
 from querycloak.evaluation.aggregations import RowLabel
 from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
 from querycloak.evaluation.evaluation_file import SCHEMA, Row
-from querycloak.evaluation.no_data import NoData
 from querycloak.evaluation.split_folder import SPLIT, write_split
-from querycloak.evaluation.subjects import Original, PlainKAnonymity
+from querycloak.evaluation.subjects import NoData, Original, PlainKAnonymity
 from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import Subject, Task, tasks_named
 from querycloak.evaluation.tasks.profiles import PreparedProfiles, Profiles

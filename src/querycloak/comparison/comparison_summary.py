@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.comparison.comparison import Comparison
 from querycloak.comparison.comparison_plan import DMA
 from querycloak.comparison.comparison_views import ATTACK_VIEWS, JUDGED, TASK_VIEWS
-from querycloak.evaluation.task import NO_DATA
+from querycloak.evaluation.task import K_ANONYMITY, NO_DATA, ORIGINAL, PSEUDONYMS
 from querycloak.releases.row_kinds import RowKind
 
 _OLD_RULE = (

@@ -76,7 +76,7 @@ def _run(kind: type[Method], options: dict[str, Any], log_file: Path, root: Path
 
 
 def _release(method: Method, log_file: Path, root: Path) -> None:
-    from querycloak.audits.guarantees.attributed_rows import read_for
+    from querycloak.audits.guarantees.user_rows import read_for
     from querycloak.engines import connect
 
     ledger = Ledger(root / "ledger.sqlite")
@@ -85,7 +85,7 @@ def _release(method: Method, log_file: Path, root: Path) -> None:
 
 
 def _main() -> None:
-    import querycloak.audits.guarantees.attributed_rows
+    import querycloak.audits.guarantees.user_rows
     import querycloak.engines.duckdb
     import querycloak.logs.searchlog
     import querycloak.releases.saving  # noqa: F401 (once for all children)

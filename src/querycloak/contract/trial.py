@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from querycloak.audits.guarantees.attributed_rows import read_for
+from querycloak.audits.guarantees.user_rows import read_for
 from querycloak.engines import Engine, connect
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method

@@ -22,8 +22,7 @@ import pyarrow as pa
 from querycloak.errors import InputError
 from querycloak.evaluation.aggregations import RowLabel, different_names, rows_of, rows_of_repeats
 from querycloak.evaluation.evaluation_file import Row, table_of
-from querycloak.evaluation.no_data import NoData
-from querycloak.evaluation.subjects import QUERIES, Original, PlainKAnonymity, source_of
+from querycloak.evaluation.subjects import QUERIES, NoData, Original, PlainKAnonymity, source_of
 from querycloak.evaluation.subjects import table_of as subject_table
 from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import CaseScores, Figure, Logs, Prepared, Subject, Task, tasks_named

@@ -26,7 +26,7 @@ from querycloak.releases.row_kinds import RowKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from querycloak.evaluation.kernels.graphs import Graphs
+    from querycloak.evaluation.graphs import Graphs
     from querycloak.logs.searchlog import SearchLog
 
 
@@ -62,7 +62,8 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 # What the release answers itself; all cases, unanswered ones 0; the original on the cases that the release answers.
 READINGS = ("answered", "all", "common")
-ORIGINAL, K_ANONYMITY, NO_DATA = "original", "k-anonymity", "no-data"
+ORIGINAL, PSEUDONYMS, K_ANONYMITY, NO_DATA = "original", "pseudonyms", "k-anonymity", "no-data"
+"""Names of the baselines beside releases, in evaluations and audits."""
 
 
 class Baseline:
@@ -138,7 +139,7 @@ class Logs:
     @cached_property
     def graphs(self) -> Graphs:
         """Both sides and all subjects with numbers in place of texts, for compiled work."""
-        from querycloak.evaluation.kernels.graphs import Graphs
+        from querycloak.evaluation.graphs import Graphs
 
         return Graphs(self.train, self.test, self.subjects)
 

@@ -1,11 +1,17 @@
-"""A table or figure of a paper beside ours, and a plain statement of what agrees, what does not, and why."""
+"""Tables and figures of papers beside ours, and a plain statement of what agrees, what does not, and why."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from querycloak.errors import ParameterError
+
+if TYPE_CHECKING:
+    from querycloak.reproduction.workbench import Workbench
 
 Cell = str | int | float | None
 Verdict = Literal[
@@ -167,3 +173,48 @@ def number(value: float | int | None, digits: int = 4) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.{digits}f}" if abs(value) >= 10**-digits or value == 0 else f"{value:.2e}"
+
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper by its key: its module of exhibits is `KEY_exhibits`, with `CITATION` and a function named after the key.
+
+    few_users, users: synthetic users that stand for AOL's, in a quick and in a full run.
+    """
+
+    key: str
+    method: str
+    few_users: int = 20_000
+    users: int = 100_000
+
+    def reproduced(self, bench: Workbench) -> Reproduced:
+        """All its tables and figures."""
+        module = import_module(f"querycloak.reproduction.{self.key}_exhibits")
+        exhibits = tuple(getattr(module, self.key)(bench))
+        return Reproduced(
+            self.key, module.CITATION, self.method, bench.words, not bench.synthetic, bench.quick, exhibits
+        )
+
+
+PAPERS = {
+    each.key: each
+    for each in (
+        Paper("zhang2017", "sessions"),
+        Paper("zhang2016", "query-pool"),
+        Paper("hong2012", "optimal", few_users=5_000),
+        Paper("sanchez2018", "semantic"),
+        Paper("carpineto2015", "affinity"),
+    )
+}
+
+
+def papers_named(name: str) -> list[Paper]:
+    """One paper, or all of them by the name `all`."""
+    if name == ALL:
+        return list(PAPERS.values())
+    if name not in PAPERS:
+        raise ParameterError(f"there is no paper {name!r}; choose one of {', '.join(PAPERS)}, or {ALL}")
+    return [PAPERS[name]]

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from querycloak.evaluation.aggregations import RowLabel, rows_of
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.kernels.graphs import Graphs
-from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
+from querycloak.evaluation.graphs import Graphs
 from querycloak.evaluation.numbered_logs import GAP_MINUTES, Steps
 from querycloak.evaluation.rank_measures import RANK_MEASURES, scores
+from querycloak.evaluation.similar_queries import click_index, followers, suggested
 from querycloak.evaluation.subjects import Original
 from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import ORIGINAL, CaseScores, Logs, Subject

@@ -224,7 +224,7 @@ def test_the_page_that_adds_an_attack(
 
 def test_attacks_take_a_release_with_owners(place: Path, duckdb_engine: Engine) -> None:
     """What compare passes along: whose row is whose, in memory."""
-    from querycloak.audits.log_baselines import owners_under_seed
+    from querycloak.audits.release_audit import owners_under_seed
     from querycloak.privacy.sampling.randomness import Randomness
 
     train = qc.read(place / "train.parquet", engine=duckdb_engine)

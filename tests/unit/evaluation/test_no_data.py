@@ -14,7 +14,7 @@ import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.evaluation.evaluation import Evaluation
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.no_data import NO_USERS, NOT_OF_USERS, NOTHING, UNKNOWN, with_guesses, without_a_word
+from querycloak.evaluation.subjects import NO_USERS, NOT_OF_USERS, NOTHING, UNKNOWN, with_guesses, without_a_word
 from querycloak.evaluation.task import TASKS
 from querycloak.logs.choices import Choices
 from querycloak.text.english import public_phrases

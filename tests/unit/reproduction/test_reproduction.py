@@ -23,6 +23,7 @@ from querycloak.reproduction import sanchez2018_exhibits as sanchez2018
 from querycloak.reproduction import zhang2016_exhibits as zhang2016
 from querycloak.reproduction import zhang2017_exhibits as zhang2017
 from querycloak.reproduction.exhibit import (
+    PAPERS,
     Exhibit,
     Grid,
     Measured,
@@ -36,7 +37,6 @@ from querycloak.reproduction.exhibit import (
     verdict_of,
 )
 from querycloak.reproduction.hong2012_tables import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
-from querycloak.reproduction.papers import PAPERS
 from querycloak.reproduction.sanchez2018_exhibits import CRITERIA, findings, hbdp_is_last
 from querycloak.reproduction.sanchez2018_figures import SETTINGS, points, profiled_users
 from querycloak.reproduction.workbench import Workbench, fingerprint, reproduction_folder, synthetic_log

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
 from querycloak.audits.audit_data import AuditData
-from querycloak.audits.log_baselines import ORIGINAL
 from querycloak.evaluation.target import Target, in_pieces
+from querycloak.evaluation.task import ORIGINAL
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from querycloak.audits.guarantees import cell_runs, method_runs, method_steps, phrase_levels, synthetic_parts  # noqa: F401 (they register)
-from querycloak.audits.guarantees.attributed_rows import read_for
+from querycloak.audits.guarantees import method_runs, method_steps, phrase_levels, synthetic_parts  # noqa: F401 (they register)
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.remembering_engine import RememberingEngine
 from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
 from querycloak.audits.guarantees.steps import Past, Step, steps_of
+from querycloak.audits.guarantees.user_rows import read_for
 from querycloak.engines import Engine
 from querycloak.engines.repeated_statements import RepeatedStatements
 from querycloak.errors import QuerycloakError

@@ -1,12 +1,18 @@
-"""Rows of a log in AOL's format by which a user holds a key, for each kind of method."""
+"""Rows of a log in AOL's format by which a user holds a key, for each kind of method, with attributes if asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 
-from querycloak.logs.choices import Choices
+from querycloak.engines import Engine
+from querycloak.logs.choices import PERIODS, Choices
+from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.keys.by_attributes import KeysByAttributes
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.public_lists import PublicList, queries_of, urls_of
 from querycloak.methods.method import Method
@@ -165,3 +171,45 @@ def _row(user: str, query: str, second: int, url: str) -> str:
     hour, rest = divmod(rest, _HOUR)
     at = f"2006-03-{1 + day % _MOST_DAYS:02} {hour:02}:{rest // 60:02}:{rest % 60:02}"
     return f"{user}\t{query}\t{at}\t1\t{url}"
+
+
+SINCE, UNTIL = datetime(2006, 3, 1), datetime(2006, 4, 1)
+"""All rows of tests are of this month."""
+_PLAIN = ("user", "query", "time", "rank", "url")
+_MADE_UP = ("one", "two")
+
+
+def read_for(method: Method, path: Path, engine: Engine) -> SearchLog:
+    """The log in AOL's form, with the attributes and the period that the method asks for."""
+    choices = Choices(attributes=method.attributes)
+    if isinstance(method, KeysByAttributes) and set(method.grouping.by) & set(PERIODS):
+        choices = replace(choices, since=SINCE, until=UNTIL)
+    if not method.attributes:
+        return read(path, log_format="aol", engine=engine, choices=choices)
+    attributed = path.with_suffix(".by.tsv")
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    attributed.write_text(with_values(text, values_of(method)), encoding="utf-8", errors="surrogateescape")
+    return read(attributed, log_format="csv", engine=engine, choices=choices)
+
+
+def values_of(method: Method) -> dict[str, Sequence[str]]:
+    """Values of each attribute: those of its public domain, or two made-up ones."""
+    domains: Mapping[str, Sequence[str]] = method.grouping.domains if isinstance(method, KeysByAttributes) else {}
+    return {name: domains.get(name, _MADE_UP) for name in method.attributes}
+
+
+def with_values(text: str, values: Mapping[str, Sequence[str]]) -> str:
+    """The log with values behind each row: those of the number that stands there, or of one that its query decides."""
+    rows = (_attributed(row, values) for row in text.splitlines()[1:])
+    return "\n".join(["\t".join([*_PLAIN, *values]), *rows]) + "\n"
+
+
+def _attributed(row: str, values: Mapping[str, Sequence[str]]) -> str:
+    fields = row.split("\t")
+    plain, behind = fields[: len(_PLAIN)], fields[len(_PLAIN) :]
+    if len(plain) < len(_PLAIN):  # a row that no reader can use
+        return row
+    code = zlib.crc32(plain[1].encode(errors="surrogateescape"))
+    numbers = [int(behind[0])] * len(values) if behind else [code >> 8 * shift for shift in range(len(values))]
+    chosen = (domain[number % len(domain)] for domain, number in zip(values.values(), numbers, strict=True))
+    return "\t".join([*plain, *chosen])

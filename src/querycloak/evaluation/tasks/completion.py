@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.evaluation.kernels.graphs import Graphs
+from querycloak.evaluation.graphs import Graphs
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subjects import QUERIES, lacks
 from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Measure, Subject

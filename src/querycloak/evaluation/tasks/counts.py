@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from querycloak.evaluation import released_cells
-from querycloak.evaluation.no_data import NOT_OF_USERS
 from querycloak.evaluation.released_cells import KEYS, KeysOfMethod, depends_on, true_users, unknown
+from querycloak.evaluation.subjects import NOT_OF_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Numbers, Subject
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_texts

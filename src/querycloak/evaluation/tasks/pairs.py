@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.errors import InputError
-from querycloak.evaluation.no_data import NOT_OF_USERS
+from querycloak.evaluation.subjects import NOT_OF_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Subject
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import DRAWN_TOTAL

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.evaluation.no_data import NO_USERS
+from querycloak.evaluation.subjects import NO_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Floats, Logs, Measure, Numbers, Subject
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.distinct_queries import uses_of

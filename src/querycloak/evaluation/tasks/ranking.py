@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.evaluation.kernels.graphs import Graphs
-from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
+from querycloak.evaluation.graphs import Graphs
+from querycloak.evaluation.numbered_logs import WeightedPairs
 from querycloak.evaluation.subjects import CLICKS, lacks
 from querycloak.evaluation.task import CaseScores, CaseTask, Figure, Floats, Logs, Measure, Subject
 from querycloak.text.compiled import kernel, part

@@ -17,9 +17,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.evaluation.kernels.graphs import Graphs
-from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
-from querycloak.evaluation.numbered_logs import NumberedClicks
+from querycloak.evaluation.graphs import Graphs
+from querycloak.evaluation.numbered_logs import NumberedClicks, WeightedPairs
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subjects import CLICKS, lacks
 from querycloak.evaluation.task import CaseScores, CaseTask, Logs, Measure, Subject

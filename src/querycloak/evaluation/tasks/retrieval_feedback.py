@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
+from querycloak.evaluation.numbered_logs import WeightedPairs
 from querycloak.evaluation.task import CaseScores, Logs, Subject
 from querycloak.evaluation.tasks.retrieval import (
     ZHANG_YANG_SINGH,

@@ -14,12 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.evaluation.kernels.graphs import Graphs, session_starts
-from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
-from querycloak.evaluation.no_data import NOTHING, UNKNOWN, without_a_word
+from querycloak.evaluation.graphs import Graphs, session_starts
 from querycloak.evaluation.numbered_logs import Steps
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
-from querycloak.evaluation.subjects import CLICKS, LATER, lacks
+from querycloak.evaluation.similar_queries import click_index, followers, suggested
+from querycloak.evaluation.subjects import CLICKS, LATER, NOTHING, UNKNOWN, lacks, without_a_word
 from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Measure, Subject
 
 OF_A_WORD = 64

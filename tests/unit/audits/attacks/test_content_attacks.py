@@ -19,7 +19,7 @@ from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
 from querycloak.audits.attacks.reconstruction import Reconstruction
 from querycloak.audits.attacks.regurgitation import Regurgitation
 from querycloak.audits.audit_data import AuditData
-from querycloak.audits.log_baselines import original, owners_under_seed
+from querycloak.audits.release_audit import original, owners_under_seed
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.evaluation.target import NO_OWNERS, Target

@@ -22,7 +22,7 @@ from querycloak.audits.attacks.record_linkage import (
     same_user,
 )
 from querycloak.audits.audit_data import AuditData
-from querycloak.audits.log_baselines import original, pseudonyms
+from querycloak.audits.release_audit import original, pseudonyms
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.evaluation.target import MADE_UP, NO_OWNERS

@@ -14,7 +14,7 @@ from querycloak.audits.attack import Finding
 from querycloak.audits.attacks.known_visit import KnownVisit
 from querycloak.audits.attacks.session_linkage import SessionLinkage, sessions_of
 from querycloak.audits.audit_data import AuditData
-from querycloak.audits.log_baselines import owners_under_seed
+from querycloak.audits.release_audit import owners_under_seed
 from querycloak.engines import Engine
 from querycloak.evaluation.target import NO_OWNERS, Target
 from querycloak.logs.searchlog import SearchLog, read

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacks.singling_out import SinglingOut
 from querycloak.audits.audit_data import AuditData, NameIndex
-from querycloak.audits.log_baselines import k_anonymity, original, pseudonyms
+from querycloak.audits.release_audit import k_anonymity, original, pseudonyms
 from querycloak.engines import Engine
 from querycloak.evaluation.target import MADE_UP, NO_NAMES, NO_OWNERS
 from querycloak.releases.row_kinds import RowKind

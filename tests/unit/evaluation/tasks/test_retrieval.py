@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
-from querycloak.evaluation.numbered_logs import NumberedClicks
+from querycloak.evaluation.numbered_logs import NumberedClicks, WeightedPairs
 from querycloak.evaluation.tasks.retrieval import STAY, STEPS, Wanted, ranks, some_searches, walk_of
 
 QUERIES, URLS = 6, 5

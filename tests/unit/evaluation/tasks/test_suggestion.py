@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from querycloak.evaluation.no_data import NOTHING, UNKNOWN
+from querycloak.evaluation.subjects import NOTHING, UNKNOWN
 from querycloak.evaluation.tasks.suggestion import sharing_words
 
 TEXTS = pa.array(["cheap", "cheap flights", "cheap flights to rome", "flights", "rome", "rome hotels", "weather"])

@@ -14,10 +14,8 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
-from querycloak.evaluation.no_data import guessed_clicks
-from querycloak.evaluation.numbered_logs import NumberedLogs, Steps, Vocabulary
-from querycloak.evaluation.subjects import CLICKS, LATER, NEXT, QUERIES, ROWS, source_of, table_of
+from querycloak.evaluation.numbered_logs import NumberedLogs, Steps, Vocabulary, WeightedPairs
+from querycloak.evaluation.subjects import CLICKS, LATER, NEXT, QUERIES, ROWS, guessed_clicks, source_of, table_of
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Subject
 from querycloak.logs.searchlog import SearchLog
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querycloak.evaluation.kernels.similar_queries import STEPS, click_index, followers, suggested
-from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
+from querycloak.evaluation.numbered_logs import WeightedPairs
+from querycloak.evaluation.similar_queries import STEPS, click_index, followers, suggested
 
 QUERIES, URLS = 14, 6
 Weights = dict[tuple[int, int], int]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
+from querycloak.evaluation.numbered_logs import WeightedPairs
 from querycloak.text.compiled import kernel, part
 
 NOBODY = -1
