@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from querycloak.audits.attack import LEARNING, NEEDS, Attack, Finding, PooledAttack, attacks_named
 from querycloak.audits.audit_data import TARGETS, AuditData
 from querycloak.errors import InputError, ResourceError
-from querycloak.evaluation.aggregations import different_names, repeats
-from querycloak.evaluation.target import Target, in_pieces
+from querycloak.evaluation.aggregations import repeats
+from querycloak.evaluation.target import Target, in_pieces, named_apart
 from querycloak.evaluation.task import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.logs.searchlog import OnStep, SearchLog, check_log
 from querycloak.methods.eu_records.count import session_records
@@ -83,7 +83,8 @@ def audit_release(
     given = [releases] if isinstance(releases, str | os.PathLike | Target) else releases
     of_kind("release", given, Sequence, "folders of releases", "name at least one")
     chosen = check_attacks(attacks, truth=truth, other_period=other_period)
-    attacked = _under_one_name_each([each if isinstance(each, Target) else Target.in_folder(each) for each in given])
+    named = [each if isinstance(each, Target) else Target.in_folder(each) for each in given]
+    attacked = named_apart(named, ORIGINAL, PSEUDONYMS, K_ANONYMITY)
     train.stage()
     knowledge = AuditData(
         train,
@@ -177,12 +178,6 @@ def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> li
         if each in LEARNING and find_spec("sklearn") is None:
             raise ResourceError(f"the attack {each} needs scikit-learn; install 'querycloak[audit]', or leave it out")
     return checked
-
-
-def _under_one_name_each(attacked: Sequence[Target]) -> list[Target]:
-    """The releases under unique names: equal names get a number at the end."""
-    names = different_names([each.name for each in attacked], (ORIGINAL, PSEUDONYMS, K_ANONYMITY))
-    return [replace(each, name=name) for each, name in zip(attacked, names, strict=True)]
 
 
 def _check_origin(release: Target, train: SearchLog) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +11,7 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.synth_command import making_progress
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Sentence
 
@@ -43,10 +42,9 @@ def advise_owner(
     with making_progress(min(users, MOST_TWINS), quiet=quiet or as_json) as on_users:
         advice = advise(users, searches_per_user, on_users=on_users)
     if as_json:
-        json.dump(advice.to_json(), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(advice.to_json())
         return
-    sys.stdout.write("\n".join(_lines(advice)) + "\n")
+    print_lines(_lines(advice))
 
 
 def _lines(advice: Advice) -> Iterator[str]:

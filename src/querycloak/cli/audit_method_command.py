@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import sys
 import textwrap
@@ -14,6 +13,7 @@ import typer
 
 from querycloak.cli import generated_options, options
 from querycloak.cli.guarantee_command import shown_parameters
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.errors import CheckFailed
 from querycloak.methods.method import Method
 from querycloak.privacy.guarantee import Guarantee
@@ -58,10 +58,9 @@ def audited_method(method: Method, runs: int, seed: int | None, neighbours: str 
 def show_method_audit(audit: MethodAudit, *, as_json: bool) -> None:
     """Print the results; raise CheckFailed if a test refutes the proven guarantee."""
     if as_json:
-        json.dump(audit.to_json(), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(audit.to_json())
     else:
-        sys.stdout.write("\n".join(_lines(audit)) + "\n")
+        print_lines(_lines(audit))
     if not audit.holds:
         raise CheckFailed(
             f"{audit.method.name} does not have the guarantee that is proven for it: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
+from querycloak.cli.terminal import print_json
 from querycloak.errors import CheckFailed
 from querycloak.privacy.parameters import refuse
 from querycloak.sentence import printable
@@ -108,8 +108,7 @@ def audited(
 def show_audit(audit: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:
     """Print the rows, or tables of what matters most in them; an alarm ends it with a failed check."""
     if as_json:
-        json.dump(audit.to_json(), sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(audit.to_json(), allow_nan=False)
     elif not quiet:
         lines = [PRIVATE]
         for attack in dict.fromkeys(row["attack"] for row in audit.rows):

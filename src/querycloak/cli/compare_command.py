@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +12,10 @@ import typer
 
 from querycloak.cli import generated_options, options
 from querycloak.cli.running import say, was_interrupted
+from querycloak.cli.terminal import print_json
+from querycloak.comparison.comparison_views import TASK_VIEWS
 from querycloak.errors import CheckFailed, ParameterError
+from querycloak.pages.shown_text import NOTHING, PERCENT, shown_share
 from querycloak.privacy.parameters import refusal, refuse
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.sentence import Sentence
@@ -82,7 +83,6 @@ def compared(
     from querycloak.cli.terminal import step_progress
     from querycloak.comparison.comparison import compare_opened
     from querycloak.comparison.comparison_folder import check_folder
-    from querycloak.engines import connect
 
     options.check_apart(out, logs)
     check_folder(out)
@@ -90,13 +90,8 @@ def compared(
     prepared = reading.with_attributes(needed).prepared(logs)
     known = truth if truth is not None else truth_beside(logs)
     try:
-        with step_progress("comparing", quiet=quiet) as on_step:
-            running = connect(reading.engine, threads=reading.threads, memory=reading.memory)
-            try:
-                log = prepared.on(running, max_bad=reading.max_bad)
-                return compare_opened(log, out, plan, truth=known, on_step=on_step, interrupted=was_interrupted)
-            finally:
-                running.close()
+        with step_progress("comparing", quiet=quiet) as on_step, reading.opened(prepared) as log:
+            return compare_opened(log, out, plan, truth=known, on_step=on_step, interrupted=was_interrupted)
     except KeyboardInterrupt:
         say(f"the comparison goes on where it was if you start it again with --out {shlex.quote(str(out))}")
         raise
@@ -118,8 +113,7 @@ def show_comparison(comparison: Comparison, *, as_json: bool, quiet: bool) -> No
 
     summary = summary_of(comparison)
     if as_json:
-        json.dump(_document(summary), sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(_document(summary), allow_nan=False)
     elif not quiet:
         console().print(PRIVATE)
         console().print()
@@ -165,8 +159,6 @@ def short_table(summary: Summary) -> object:
     """A line for each release: rows, the share kept and the largest risk with 95 % intervals, the proven guarantee."""
     from rich.table import Table
 
-    from querycloak.comparison.comparison_views import TASK_VIEWS
-
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for heading in ("rows", TASK_VIEWS[summary.main_task].title.lower(), "risk", "attack", "ε, k"):
@@ -178,8 +170,6 @@ def short_table(summary: Summary) -> object:
 
 
 def _line(release: ReleaseSummary, summary: Summary) -> list[str]:
-    from querycloak.pages.shown_text import NOTHING
-
     if release.promise == "failed":
         return [release.name, *[NOTHING] * 4, "not made"]
     kept, worst = release.tasks.get(summary.main_task), release.worst
@@ -193,8 +183,6 @@ def _line(release: ReleaseSummary, summary: Summary) -> list[str]:
 
 def _with_interval(share: float | None, low: float | None, high: float | None, *, finding: bool = True) -> str:
     """A share and its 95 % interval: 31 % (28-34); an interval as wide as the axis stands alone."""
-    from querycloak.pages.shown_text import shown_share
-
     if share is None or low is None or high is None:
         return shown_share(share)
     ends = f"({'-'.join(dict.fromkeys((_end(low), _end(high))))})"
@@ -202,15 +190,11 @@ def _with_interval(share: float | None, low: float | None, high: float | None, *
 
 
 def _end(share: float) -> str:
-    from querycloak.pages.shown_text import PERCENT, shown_share
-
     text = shown_share(share).removesuffix(PERCENT).removesuffix(".0").replace("< ", "<")
     return text if share < 1 else f"{100 * share:.0f}"
 
 
 def _proven(release: ReleaseSummary) -> str:
-    from querycloak.pages.shown_text import NOTHING
-
     if not release.facts:
         return ""
     proven = release.facts["proven"]
@@ -222,9 +206,6 @@ def _proven(release: ReleaseSummary) -> str:
 
 def legend(summary: Summary) -> str:
     """Meaning of the columns."""
-    from querycloak.comparison.comparison_views import TASK_VIEWS
-    from querycloak.pages.shown_text import NOTHING
-
     view = TASK_VIEWS[summary.main_task]
     words = (
         f"{view.title.lower()}: {view.words} ({view.measure}), as a share of what the log itself gives; ?: too few "

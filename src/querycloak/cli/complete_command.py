@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import unicodedata
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.cli.terminal import print_json
 
 
 def complete(
@@ -28,8 +28,7 @@ def complete(
     open_word = typed + " " * (prefix[-1:].isspace() and bool(typed))
     completions = load(release).model().complete(open_word, count)
     if as_json:
-        json.dump({"completions": [asdict(each) for each in completions]}, sys.stdout)
-        sys.stdout.write("\n")
+        print_json({"completions": [asdict(each) for each in completions]})
         return
     sys.stdout.write("".join(f"{each.score:8.2e}  {each.source:8}  {printable(each.query)}\n" for each in completions))
     if not completions:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.sentence import printable
 
 if TYPE_CHECKING:
@@ -30,10 +29,9 @@ def describe_release(
 
     description = describe(release)
     if as_json:
-        json.dump(description.to_json(), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(description.to_json())
         return
-    sys.stdout.write("\n".join(described_lines(description)) + "\n")
+    print_lines(described_lines(description))
 
 
 def described_lines(description: Description) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.privacy.parameters import path_of
 from querycloak.sentence import printable
 
@@ -41,10 +40,9 @@ def diff(
 
         write_diff_page(result, path_of("picture", picture, "name a file for the page"), fdr=fdr)
     if as_json:
-        json.dump(result.to_json(), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(result.to_json())
         return
-    sys.stdout.write("\n".join(diff_lines(result, fdr)) + "\n")
+    print_lines(diff_lines(result, fdr))
 
 
 def diff_lines(result: ReleaseDiff, fdr: float) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
+from querycloak.cli.terminal import print_json
 from querycloak.errors import ParameterError
 from querycloak.sentence import Sentence, printable
 
@@ -134,8 +134,7 @@ def evaluated_publicly(
 def show_evaluation(evaluation: Evaluation, *, as_json: bool) -> None:
     """Print the rows, or tables of what matters most in them."""
     if as_json:
-        json.dump(evaluation.to_json(), sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(evaluation.to_json(), allow_nan=False)
         return
     lines = textwrap.wrap(evaluation.heading, _WIDTH)
     for task in dict.fromkeys(row.task for row in evaluation.rows):

@@ -101,6 +101,9 @@ def _expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     if not _is_group(group):
         return [parameter.replace(kind=_KEYWORD)]
     hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        option = hints[field.name].__metadata__[0]
+        option.rich_help_panel = option.rich_help_panel or group.heading
     return [
         inspect.Parameter(field.name, _KEYWORD, default=field.default, annotation=hints[field.name])
         for field in fields(group)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import typer
 from querycloak.cli import generated_options, options
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.running import say
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.errors import BudgetRefused
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
@@ -54,10 +54,9 @@ def guarantee(
             shown["ledger"] = acceptance.to_json()
         if together is not None:
             shown["composition"] = {"releases": releases, **together.to_json()}
-        json.dump(shown, sys.stdout)
-        sys.stdout.write("\n")
+        print_json(shown)
     else:
-        sys.stdout.write("\n".join([*guarantee_lines(method), *reach_lines(method, accuracy.line)]) + "\n")
+        print_lines([*guarantee_lines(method), *reach_lines(method, accuracy.line)])
         if together is not None:
             sys.stdout.write(_together_text(method, releases, together, tightly=tightly))
         if acceptance is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +11,7 @@ import typer
 from querycloak.cli import options
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.generated_options import with_groups
+from querycloak.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from querycloak.logs.profile import Profile
@@ -60,8 +59,7 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
     shown = profile(log, gap_minutes)
     if as_json:
         certain = log.recognised.doubt is None
-        json.dump({"private": True, "format": log.format, "format_certain": certain, **shown.to_json()}, sys.stdout)
-        sys.stdout.write("\n")
+        print_json({"private": True, "format": log.format, "format_certain": certain, **shown.to_json()})
         return
     out = console()
     out.print(PRIVATE, style="bold red")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
+from querycloak.cli.terminal import print_json
 from querycloak.errors import CheckFailed
 from querycloak.files.documents import parsed_json
 from querycloak.privacy.parameters import checked_digest, path_of
@@ -72,8 +72,7 @@ def ledger_plan(
     noise, threshold = plan.draw.noise, plan.draw.threshold
     if as_json:
         numbers = {"noise": noise.size, "threshold": threshold, "max_keys_per_user": plan.draw.per_user}
-        json.dump({"population": population, "charge": charge.id, "releases": releases, **numbers}, sys.stdout)
-        sys.stdout.write("\n")
+        print_json({"population": population, "charge": charge.id, "releases": releases, **numbers})
         return
     text = (
         f"{population}: charged epsilon {epsilon:g}, delta {shown_up(delta)} for {releases:,} releases. Each has "
@@ -143,8 +142,7 @@ def show_accounts(
         for each in shown:
             if each["population"] in together:
                 each["composition"] = together[each["population"]].to_json()
-        json.dump(shown, sys.stdout)
-        sys.stdout.write("\n")
+        print_json(shown)
         return
     sys.stdout.write(f"ledger {ledger.path}\n")
     if not accounts:
@@ -232,8 +230,7 @@ def show_verification(ledger: Ledger, digest: str | None, *, as_json: bool) -> N
         problems.append("no entry has the digest that was given: entries are missing, or it is another ledger")
     if as_json:
         shown = {"ok": not problems, "digest": ledger.digest(), "problems": problems, "notices": notices}
-        json.dump(shown, sys.stdout)
-        sys.stdout.write("\n")
+        print_json(shown)
     else:
         lines = problems or ([f"every entry is as it was written; digest of the last: {ledger.digest()}"])
         lines = [*lines, *(f"note: {notice}" for notice in notices)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -54,8 +54,7 @@ PrivateRows = Annotated[
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger's file; your own if not given.")]
 Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.", rich_help_panel=ENGINE)]
 Json = Annotated[
-    bool,
-    typer.Option("--json", help="Machine-readable output, and nothing else on stdout.", rich_help_panel=OUTPUT),
+    bool, typer.Option("--json", help="Machine-readable output, and nothing else on stdout.", rich_help_panel=OUTPUT)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.", rich_help_panel=OUTPUT)]
 PopulationSize = Annotated[
@@ -67,84 +66,66 @@ PopulationSize = Annotated[
 
 
 class OptionGroup:
-    """Options that belong together: a command that takes a group has one option for each of its fields."""
+    """Options that belong together: a command that takes a group has one option for each of its fields.
+
+    heading: that of `--help` for fields that name no other.
+    """
+
+    heading: ClassVar[str]
 
 
 @dataclass(frozen=True)
 class Reading(OptionGroup):
     """Reading options of a log, shared by all commands that read one."""
 
+    heading: ClassVar[str] = LOG
+
     log_format: Annotated[
         str | None,
         typer.Option(
             help="aol, excite, sogou, ubi, csv, jsonl or parquet; recognised by its lines if not given.",
             autocompletion=completing(_formats),
-            rich_help_panel=LOG,
         ),
     ] = None
     columns: Annotated[
         str | None,
         typer.Option(
             help="Columns of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=..., clicked=... (a row is a "
-            "result shown) or shown=... (a list of ids for each search), if any.",
-            rich_help_panel=LOG,
+            "result shown) or shown=... (a list of ids for each search), if any."
         ),
     ] = None
     attributes: Annotated[
-        str | None,
-        typer.Option(help="Columns to keep beside ours, with commas, such as country,device.", rich_help_panel=LOG),
+        str | None, typer.Option(help="Columns to keep beside ours, with commas, such as country,device.")
     ] = None
     encoding: Annotated[
-        str | None,
-        typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).", rich_help_panel=LOG),
+        str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")
     ] = None
     time_format: Annotated[
         str | None,
-        typer.Option(
-            help="Times of a table: day-first, month-first, or a pattern such as %d/%b/%Y:%H:%M:%S.",
-            rich_help_panel=LOG,
-        ),
+        typer.Option(help="Times of a table: day-first, month-first, or a pattern such as %d/%b/%Y:%H:%M:%S."),
     ] = None
     compression: Annotated[
-        str | None,
-        typer.Option(help="none, gzip, bz2 or zstd; recognised by the files if not given.", rich_help_panel=LOG),
+        str | None, typer.Option(help="none, gzip, bz2 or zstd; recognised by the files if not given.")
     ] = None
-    follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Follow links in a folder.", rich_help_panel=LOG)
-    ] = False
-    show_names: Annotated[
-        bool,
-        typer.Option("--show-names", help="Name files in messages; names may be private.", rich_help_panel=LOG),
-    ] = False
+    follow_links: Annotated[bool, typer.Option("--follow-links", help="Follow links in a folder.")] = False
+    show_names: Annotated[bool, typer.Option("--show-names", help="Name files in messages; names may be private.")] = (
+        False
+    )
     since: Annotated[
-        str | None,
-        typer.Option(help=f"Leave out earlier rows (2006-03-01, or with a time). {UNSEEN}", rich_help_panel=LOG),
+        str | None, typer.Option(help=f"Leave out earlier rows (2006-03-01, or with a time). {UNSEEN}")
     ] = None
-    until: Annotated[
-        str | None, typer.Option(help=f"Leave out rows of this time and later. {UNSEEN}", rich_help_panel=LOG)
-    ] = None
-    applications: Annotated[
-        str | None, typer.Option(help="Applications of a ubi log to keep, with commas.", rich_help_panel=LOG)
-    ] = None
+    until: Annotated[str | None, typer.Option(help=f"Leave out rows of this time and later. {UNSEEN}")] = None
+    applications: Annotated[str | None, typer.Option(help="Applications of a ubi log to keep, with commas.")] = None
     leave_out: Annotated[
-        Path | None,
-        typer.Option(help=f"File of users to leave out (bots, staff), one a line. {UNSEEN}", rich_help_panel=LOG),
+        Path | None, typer.Option(help=f"File of users to leave out (bots, staff), one a line. {UNSEEN}")
     ] = None
-    keep_url: Annotated[
-        Literal["full", "path", "host"], typer.Option(help="How much of an address to keep.", rich_help_panel=LOG)
-    ] = "path"
-    normalise: Annotated[
-        bool,
-        typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.", rich_help_panel=LOG),
-    ] = True
-    click_actions: Annotated[
-        str, typer.Option(help="Actions of a ubi log that are clicks, with commas.", rich_help_panel=LOG)
-    ] = "click"
+    keep_url: Annotated[Literal["full", "path", "host"], typer.Option(help="How much of an address to keep.")] = "path"
+    normalise: Annotated[bool, typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.")] = (
+        True
+    )
+    click_actions: Annotated[str, typer.Option(help="Actions of a ubi log that are clicks, with commas.")] = "click"
     max_bad: Annotated[
-        float | None,
-        typer.Option(
-            help="Refuse a log if a larger share of its rows is bad (see docs/codes.md).", rich_help_panel=LOG
-        ),
+        float | None, typer.Option(help="Refuse a log if a larger share of its rows is bad (see docs/codes.md).")
     ] = None
     engine: Annotated[
         str,
@@ -206,7 +187,6 @@ class Reading(OptionGroup):
 
         require_addresses()
         from querycloak.cli.running import load_without_extras
-        from querycloak.engines import connect
 
         load_without_extras()
         check_apart(out, logs)
@@ -215,28 +195,34 @@ class Reading(OptionGroup):
         if self.memory is None and not quiet and (fewer := engine_memory()[1]) is not None:
             sys.stderr.write(f"querycloak: {fewer}; --memory names another amount\n")
         with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
-            running = connect(self.engine, threads=self.threads, memory=self.memory)
-            try:
-                on_bytes, on_step = (watching.read, watching.step) if watching else (None, None)
-                yield prepared.on(running, max_bad=self.max_bad, on_bytes=on_bytes, on_step=on_step)
-            finally:
-                running.close()
+            on_bytes, on_step = (watching.read, watching.step) if watching else (None, None)
+            with self.opened(prepared, on_bytes=on_bytes, on_step=on_step) as log:
+                yield log
+
+    @contextlib.contextmanager
+    def opened(self, prepared: PreparedLog, **progress: Any) -> Iterator[SearchLog]:
+        """A prepared log on an engine that ends with the block."""
+        from querycloak.engines import connect
+
+        engine = connect(self.engine, threads=self.threads, memory=self.memory)
+        try:
+            yield prepared.on(engine, max_bad=self.max_bad, **progress)
+        finally:
+            engine.close()
 
 
 @dataclass(frozen=True)
 class Composing(OptionGroup):
     """Options for the composition of budgets."""
 
+    heading: ClassVar[str] = ADVANCED
+
     composition: Annotated[
-        Literal["sum", "pld"],
-        typer.Option(help="sum, or pld: privacy-loss distributions beside the sum.", rich_help_panel=ADVANCED),
+        Literal["sum", "pld"], typer.Option(help="sum, or pld: privacy-loss distributions beside the sum.")
     ] = "sum"
     at_delta: Annotated[
         float | None,
-        typer.Option(
-            help="pld: the delta at which epsilon is stated; twice the sum of deltas if not given.",
-            rich_help_panel=ADVANCED,
-        ),
+        typer.Option(help="pld: the delta at which epsilon is stated; twice the sum of deltas if not given."),
     ] = None
 
     @property
@@ -251,21 +237,15 @@ class Composing(OptionGroup):
 class AccuracyOptions(OptionGroup):
     """The accuracy that is wanted of counts, from which epsilon follows."""
 
+    heading: ClassVar[str] = ADVANCED
+
     for_users: Annotated[
-        int | None,
-        typer.Option(
-            help="Find the epsilon with which keys of this many users come out (95 %).", rich_help_panel=ADVANCED
-        ),
+        int | None, typer.Option(help="Find the epsilon with which keys of this many users come out (95 %).")
     ] = None
     for_error: Annotated[
-        int | None,
-        typer.Option(
-            help="Find the epsilon with which noise changes a count by at most this (95 %).", rich_help_panel=ADVANCED
-        ),
+        int | None, typer.Option(help="Find the epsilon with which noise changes a count by at most this (95 %).")
     ] = None
-    at_users: Annotated[
-        int | None, typer.Option(help="With --for-error: how many users the key has.", rich_help_panel=ADVANCED)
-    ] = None
+    at_users: Annotated[int | None, typer.Option(help="With --for-error: how many users the key has.")] = None
 
     def method(self, kind: type[Method], options: Mapping[str, Any]) -> Method:
         """The method with these options, at the epsilon that is given or at the one that is solved for."""
@@ -293,12 +273,11 @@ class AccuracyOptions(OptionGroup):
 class Charging(OptionGroup):
     """The account that pays for a release."""
 
-    population: Annotated[
-        str | None, typer.Option(help="The ledger's name for the people in the log.", rich_help_panel=BUDGET)
-    ] = None
+    heading: ClassVar[str] = BUDGET
+
+    population: Annotated[str | None, typer.Option(help="The ledger's name for the people in the log.")] = None
     ledger: Annotated[
-        Path | None,
-        typer.Option(help="The ledger to charge; your own if only --population is given.", rich_help_panel=BUDGET),
+        Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")
     ] = None
 
     plan_of: Annotated[

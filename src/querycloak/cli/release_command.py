@@ -7,7 +7,7 @@ import sys
 import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -17,6 +17,7 @@ from querycloak.cli.guarantee_command import guarantee_lines, reach_lines, reach
 from querycloak.cli.options import ADVANCED, OUTPUT
 from querycloak.cli.release_summary import show_release, why_empty
 from querycloak.cli.running import say_all
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.errors import InputError
 from querycloak.methods.method import Method
 from querycloak.privacy.parameters import refuse
@@ -37,18 +38,15 @@ if TYPE_CHECKING:
 class ReleaseOutput(options.OptionGroup):
     """The folder to write, and the rows that may stand in it."""
 
-    out: Annotated[
-        Path | None, typer.Option(help="The folder to write; it must not exist yet.", rich_help_panel=OUTPUT)
-    ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.", rich_help_panel=OUTPUT)
-    ] = False
+    heading: ClassVar[str] = OUTPUT
+
+    out: Annotated[Path | None, typer.Option(help="The folder to write; it must not exist yet.")] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.")] = False
     table_format: Annotated[
-        Literal["parquet", "tsv", "csv"], typer.Option("--format", help="Format of the tables.", rich_help_panel=OUTPUT)
+        Literal["parquet", "tsv", "csv"], typer.Option("--format", help="Format of the tables.")
     ] = "parquet"
     never_release: Annotated[
-        Path | None,
-        typer.Option(help=f"File of words or /patterns/ that never come out. {options.UNSEEN}", rich_help_panel=OUTPUT),
+        Path | None, typer.Option(help=f"File of words or /patterns/ that never come out. {options.UNSEEN}")
     ] = None
     filter_names: Annotated[
         str,
@@ -56,18 +54,13 @@ class ReleaseOutput(options.OptionGroup):
             "--filter",
             metavar="off|NAMES",
             help="Rows to drop by pattern: cards, social-security, emails, telephones, with commas; or off.",
-            rich_help_panel=OUTPUT,
         ),
     ] = "cards,social-security,emails,telephones"
     about: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file for the card: licence, owner, contact, doi, keywords, citation.", rich_help_panel=OUTPUT
-        ),
+        Path | None, typer.Option(help="TOML file for the card: licence, owner, contact, doi, keywords, citation.")
     ] = None
     dropped: Annotated[
-        Path | None,
-        typer.Option(help="Private file for rows that the filter dropped, as JSON lines.", rich_help_panel=OUTPUT),
+        Path | None, typer.Option(help="Private file for rows that the filter dropped, as JSON lines.")
     ] = None
     refuse_empty: Annotated[
         bool,
@@ -252,8 +245,7 @@ def show_dry_run(
         charge_to = account and {"population": population, "account": account.to_json()}
         described = {**method.describe(), "proven": proven.to_json()}
         shown = {**described, "tables": reach_of(method), "charge": charge_to, "log_bytes": size}
-        json.dump(shown, sys.stdout)
-        sys.stdout.write("\n")
+        print_json(shown)
         return
     charge = "nothing: no ledger, the card will say not accounted"
     if payment.is_prepaid:
@@ -268,7 +260,7 @@ def show_dry_run(
     charged = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
     promised = [*guarantee_lines(method, proven), *reach_lines(method, solved)]
     lines = [*promised, "", *charged, f"log: {size:,} bytes", "nothing was read"]
-    sys.stdout.write("\n".join(lines) + "\n")
+    print_lines(lines)
 
 
 def _size(log: str) -> int:

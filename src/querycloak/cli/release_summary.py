@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import textwrap
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.guarantee_command import guarantee_lines
 from querycloak.cli.inspect_command import PRIVATE
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.one_table import OneTable
 from querycloak.methods.method import Method
@@ -122,8 +122,7 @@ def _reason(method: Method, chosen: dict[str, Any]) -> str:
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Print a summary; rows that the output filter dropped are private and go to stderr."""
     if as_json:
-        json.dump(made["card"], sys.stdout)
-        sys.stdout.write("\n")
+        print_json(made["card"])
     elif not quiet:
         lines = [*guarantee_lines(method, Guarantee.from_json(made["card"]["proven"])), ""]
         parameters = made["card"]["parameters"]
@@ -145,7 +144,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             f"digest {made['digest']}",
             f"  (querycloak verify {shlex.quote(made['folder'])})",
         ]
-        sys.stdout.write("\n".join(lines) + "\n")
+        print_lines(lines)
     for remark in made["remarks"] if not quiet else ():
         sys.stderr.write(f"querycloak: private, not for publication: {as_typed(remark)}\n")
     if made["dropped"] and not quiet:
@@ -163,8 +162,7 @@ _SHADES = "·░▒▓█"
 def show_explanation(explained: Explained, *, as_json: bool) -> None:
     """Print what protects a query."""
     if as_json:
-        json.dump(explained.to_json(), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(explained.to_json())
         return
     from querycloak.cli.terminal import console
     from querycloak.sentence import printable
@@ -222,8 +220,6 @@ def _picture(explained: Explained) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    import textwrap
-
     yield from textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.running import say
+from querycloak.cli.terminal import print_json
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import shown_up
 
@@ -44,8 +44,7 @@ def signoff(
         refuse("out", "the folder to write", None, "a sign-off that was stopped goes on there")
     done = signed_off(log, plan, out, ledger, yes=yes, quiet=quiet or as_json)
     if as_json:
-        json.dump(done.to_json(), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(done.to_json())
     elif not quiet:
         show(done)
 
@@ -64,7 +63,6 @@ class OpenedPlan:
 def opened_plan(logs: list[str], plan: Path, out: Path, ledger: Path | None) -> Iterator[OpenedPlan]:
     """Read the plan, check everything that can be refused without the log, then open the log."""
     from querycloak.cli.compare_command import truth_beside
-    from querycloak.engines import connect
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.signing.signoff import check_signoff
     from querycloak.signing.signoff_plan import checked_options, read_plan
@@ -74,12 +72,8 @@ def opened_plan(logs: list[str], plan: Path, out: Path, ledger: Path | None) -> 
     known = {each.name: each for each in fields(options.Reading)}
     reading = options.Reading(**checked_options(decided, known))
     check_signoff(decided, out, book)
-    prepared = reading.prepared(logs)
-    engine = connect(reading.engine, threads=reading.threads, memory=reading.memory)
-    try:
-        yield OpenedPlan(prepared.on(engine, max_bad=reading.max_bad), decided, book, truth_beside(logs))
-    finally:
-        engine.close()
+    with reading.opened(reading.prepared(logs)) as log:
+        yield OpenedPlan(log, decided, book, truth_beside(logs))
 
 
 def signed_off(logs: list[str], plan: Path, out: Path, ledger: Path | None, *, yes: bool, quiet: bool) -> SignedOff:

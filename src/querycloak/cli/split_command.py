@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +10,7 @@ import typer
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
 from querycloak.cli.inspect_command import PRIVATE
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.privacy.parameters import refuse
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def split(
 def show_split(written: WrittenSplit, *, as_json: bool) -> None:
     """Print the files, with users and rows of each side."""
     if as_json:
-        json.dump({**written.to_json(), "folder": str(written.folder)}, sys.stdout)
-        sys.stdout.write("\n")
+        print_json({**written.to_json(), "folder": str(written.folder)})
         return
     lines = [PRIVATE, f"{written.folder} holds the raw log: it is open to you alone"]
     if written.moment is not None:
@@ -61,4 +59,4 @@ def show_split(written: WrittenSplit, *, as_json: bool) -> None:
     widest = max(len(side.file) for side in written.sides)
     for side in written.sides:
         lines.append(f"  {side.file:<{widest}} {side.users:>12,} users {side.rows:>14,} rows")
-    sys.stdout.write("\n".join(lines) + "\n")
+    print_lines(lines)

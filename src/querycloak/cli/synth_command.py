@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.errors import CheckFailed, ParameterError
 from querycloak.privacy.parameters import natural, one_of, refuse
 from querycloak.sentence import Parameter, Sentence
@@ -90,12 +90,11 @@ def make_log(
             on_users=on_users,
         )
     if not as_json and not quiet:
-        sys.stdout.write("\n".join(_written_lines(written)) + "\n")
+        print_lines(_written_lines(written))
     if check:
         show_check(written, as_json=as_json)
     elif as_json:
-        json.dump(_facts(written), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(_facts(written))
 
 
 def _facts(written: Written) -> dict[str, object]:
@@ -127,10 +126,9 @@ def show_check(written: Written, *, as_json: bool) -> None:
         failed += [figure.name] if holds is False else []
         lines.append(_line(figure.name, figure.aol, value, _range(figure.least, figure.most, holds), figure.note))
     if as_json:
-        json.dump({**_facts(written), "figures": values, "not held": failed}, sys.stdout)
-        sys.stdout.write("\n")
+        print_json({**_facts(written), "figures": values, "not held": failed})
     else:
-        sys.stdout.write("\n".join(lines) + "\n")
+        print_lines(lines)
         sys.stdout.write("Without a range: depends on a log's size, and this one is not held to it.\n")
     if failed:
         raise CheckFailed(f"{len(failed)} of AOL's figures are not held{'' if as_json else ': those with an !'}")

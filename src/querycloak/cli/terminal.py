@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from querycloak.pages.shown_text import time_left
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,6 +17,17 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _BAR = 32
+
+
+def print_json(document: Any, *, allow_nan: bool = True) -> None:
+    """Print a document on one line of stdout."""
+    json.dump(document, sys.stdout, allow_nan=allow_nan)
+    sys.stdout.write("\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines on stdout."""
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def console() -> Console:
@@ -90,8 +104,6 @@ def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], 
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
-
-    from querycloak.pages.shown_text import time_left
 
     columns = (BarColumn(_BAR), TextColumn("{task.percentage:3.0f} %"), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

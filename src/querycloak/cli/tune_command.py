@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from querycloak.cli import generated_options, options
+from querycloak.cli.terminal import print_json, print_lines
 from querycloak.errors import ParameterError
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
@@ -112,8 +112,7 @@ def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bo
     """Print a table with a bar for each bound."""
     if as_json:
         rows = [each.to_json() for each in yields(method, log)]
-        json.dump({"private": not public, "method": method.name, "yields": rows}, sys.stdout)
-        sys.stdout.write("\n")
+        print_json({"private": not public, "method": method.name, "yields": rows})
         return
     if not public:
         sys.stdout.write(f"{LEAKS}\n\n")
@@ -127,7 +126,7 @@ def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bo
         lines += ["covered: share of the log's pairs of user and key whose key came out"]
     elif listed:
         lines += ["", "nothing passed the threshold at any bound: the log is small for this budget"]
-    sys.stdout.write("\n".join(lines) + "\n")
+    print_lines(lines)
 
 
 def _line(method: KeysMethod, row: BoundYield, most: int) -> str:

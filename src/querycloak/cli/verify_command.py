@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.cli.terminal import print_json
 from querycloak.errors import CheckFailed
 from querycloak.sentence import printable
 
@@ -46,8 +46,7 @@ def verify(
             on_step=None if watching is None else watching.step,
         )
     if as_json:
-        json.dump(verified.to_json(), sys.stdout)
-        sys.stdout.write("\n")
+        print_json(verified.to_json())
     else:
         sys.stdout.write("".join(f"{line}\n" for line in verified_lines(verified)))
     if verified.problems:

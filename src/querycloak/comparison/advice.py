@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from querycloak.methods.method import Method
     from querycloak.synthetic.log_writer import OnUsers
 
-__all__ = ["Advice", "ExpectedRows", "advise", "synthetic_twin", "usual_bound", "usual_delta"]
-
 EPSILONS = (1.0, 8.0)
 MIN_USERS = 5
 MOST_TWINS = 100_000

@@ -27,13 +27,12 @@ from querycloak.errors import QuerycloakError
 from querycloak.evaluation.aggregations import RowLabel
 from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
 from querycloak.evaluation.evaluation_file import SCHEMA, Row
-from querycloak.evaluation.split_folder import SPLIT, write_split
+from querycloak.evaluation.split_folder import SPLIT, opened_side, write_split
 from querycloak.evaluation.subjects import NoData, Original, PlainKAnonymity
 from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import Subject, Task, tasks_named
 from querycloak.evaluation.tasks.profiles import PreparedProfiles, Profiles
-from querycloak.logs.choices import Choices
-from querycloak.logs.searchlog import OnStep, SearchLog, prepare
+from querycloak.logs.searchlog import OnStep, SearchLog
 from querycloak.logs.split import Split
 from querycloak.methods.evidence import load
 from querycloak.methods.registry import METHODS
@@ -142,27 +141,13 @@ class Run:
         write_split(self._log, self._folder.split, self._how)
         return dict(json.loads((self._folder.split / SPLIT).read_bytes()))
 
-    def _side(self, name: str) -> SearchLog:
-        chosen = self._log.source.choices
-        choices = Choices(
-            since=chosen.since,
-            until=chosen.until,
-            keep_url=chosen.keep_url,
-            normalise=chosen.normalise,
-            attributes=chosen.attributes,
-        )
-        side = prepare(self._folder.split / f"{name}.parquet", choices=choices)
-        opened = side.on(self._log.engine, on_step=self._within)
-        opened.stage()
-        return opened
-
     @cached_property
     def _train(self) -> SearchLog:
-        return self._side("train")
+        return opened_side(self._log, self._folder.split, "train", self._within)
 
     @cached_property
     def _test(self) -> SearchLog:
-        return self._side("test")
+        return opened_side(self._log, self._folder.split, "test", self._within)
 
     @cached_property
     def _knowledge(self) -> AuditData:

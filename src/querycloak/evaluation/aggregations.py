@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -240,18 +240,6 @@ def repeats(kinds: Mapping[str, tuple[str, str, Mapping[str, Any]]]) -> Mapping[
 def _shown(names: Sequence[str]) -> str:
     listed = ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
     return f"{listed} ({len(names)} releases)"
-
-
-def different_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
-    """The names, with a number after each that is taken already."""
-    used, names_given = set(taken), []
-    for each in names:
-        name, number = each, 2
-        while name in used:
-            name, number = f"{each}-{number}", number + 1
-        used.add(name)
-        names_given.append(name)
-    return names_given
 
 
 def _together(name: str, rows: Sequence[Row]) -> Row:

@@ -16,8 +16,6 @@ from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, T
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.releases.release import Release
 
-__all__ = ["CountLaw", "count_law"]
-
 FloatArray = NDArray[np.float64]
 _TWO_SIDED_95 = 1.959963984540054
 """The 97.5 % point of the normal law: a 95 % margin is this many standard deviations."""

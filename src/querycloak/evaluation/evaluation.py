@@ -20,11 +20,11 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.errors import InputError
-from querycloak.evaluation.aggregations import RowLabel, different_names, rows_of, rows_of_repeats
+from querycloak.evaluation.aggregations import RowLabel, rows_of, rows_of_repeats
 from querycloak.evaluation.evaluation_file import Row, table_of
 from querycloak.evaluation.subjects import QUERIES, NoData, Original, PlainKAnonymity, source_of
 from querycloak.evaluation.subjects import table_of as subject_table
-from querycloak.evaluation.target import Target
+from querycloak.evaluation.target import Target, named_apart
 from querycloak.evaluation.task import CaseScores, Figure, Logs, Prepared, Subject, Task, tasks_named
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.privacy.parameters import of_kind, path_of
@@ -110,12 +110,6 @@ def _released(name: str | None, given: Given) -> Target:
     return Target.in_folder(path_of("release", given, "name the folder of a release"), name)
 
 
-def _under_one_name_each(released: Sequence[Target]) -> list[Target]:
-    """The releases, a number after the name of each that another has too."""
-    names = different_names([each.name for each in released], (Original.name, PlainKAnonymity.name, NoData.name))
-    return [replace(each, name=name) for each, name in zip(released, names, strict=True)]
-
-
 def evaluated_tasks(
     train: SearchLog, test: SearchLog, released: Sequence[Target], tasks: Sequence[Task], on_step: OnStep
 ) -> Iterator[tuple[str, list[Row]]]:
@@ -125,7 +119,7 @@ def evaluated_tasks(
         log.stage()
         log.checked()
     _check_sides(train, test)
-    releases = _under_one_name_each(released)
+    releases = named_apart(released, Original.name, PlainKAnonymity.name, NoData.name)
     for each in releases:
         _check_keys(each, train)
     subjects: tuple[Subject, ...] = (Original(train), PlainKAnonymity(train), NoData(train), *releases)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,6 @@ import pyarrow.parquet as pq
 from querycloak.files.private_file import check_new, private_file
 from querycloak.privacy.parameters import path_of, refuse
 from querycloak.releases.folder import outside_releases
-
-SCHEMA = pa.schema(
-    [
-        pa.field("release", pa.string(), nullable=False),
-        pa.field("digest", pa.string()),
-        pa.field("task", pa.string(), nullable=False),
-        pa.field("measure", pa.string(), nullable=False),
-        pa.field("slice", pa.string()),
-        pa.field("reading", pa.string(), nullable=False),
-        pa.field("value", pa.float64()),
-        pa.field("low", pa.float64()),
-        pa.field("high", pa.float64()),
-        pa.field("cases", pa.int64()),
-        pa.field("answered", pa.int64()),
-        pa.field("difference", pa.float64()),
-        pa.field("p_value", pa.float64()),
-        pa.field("why", pa.string()),
-    ]
-)
-"""The columns, in this order."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +36,16 @@ class Row:
     difference: float | None = None
     p_value: float | None = None
     why: str | None = None
+
+
+_TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64()}
+SCHEMA = pa.schema(
+    [
+        pa.field(each.name, _TYPES[str(each.type).removesuffix(" | None")], nullable=str(each.type).endswith("None"))
+        for each in fields(Row)
+    ]
+)
+"""The columns of evaluations: the fields of a row, in their order."""
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:

@@ -25,8 +25,6 @@ from querycloak.methods.evidence import load
 from querycloak.privacy.parameters import share
 from querycloak.releases.release import Release
 
-__all__ = ["ChangedKey", "ReleaseDiff", "diff"]
-
 IMPLAUSIBLE = 1e-9
 """Probability of noise beyond the plausible true counts; added to every p-value (Berger and Boos, 1994)."""
 _NOISY = ("one-draw", "fresh-draw", "weighed", "public-keys", "exact")

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.errors import InputError
+from querycloak.logs.choices import Choices
 from querycloak.logs.reading.schema import CLICKED, ROWS
-from querycloak.logs.searchlog import Log, SearchLog, read
+from querycloak.logs.searchlog import Log, OnStep, SearchLog, prepare, read
 from querycloak.logs.split import TEST, TRAIN, Split, moment_before
 from querycloak.releases.folder import Unfinished, WrittenFile, check_target, outside_releases
 
@@ -122,6 +123,21 @@ def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
             file.write(json.dumps(made.to_json(), indent=2).encode() + b"\n")
         unfinished.finish()
     return made
+
+
+def opened_side(log: SearchLog, folder: Path, side: str, on_step: OnStep) -> SearchLog:
+    """TRAIN or TEST of a written split, on the engine of its log, with the log's choices that its rows do not show."""
+    chosen = log.source.choices
+    choices = Choices(
+        since=chosen.since,
+        until=chosen.until,
+        keep_url=chosen.keep_url,
+        normalise=chosen.normalise,
+        attributes=chosen.attributes,
+    )
+    opened = prepare(folder / f"{side}.parquet", choices=choices).on(log.engine, on_step=on_step)
+    opened.stage()
+    return opened
 
 
 def _kept_columns(log: SearchLog) -> tuple[ir.Table, pa.Schema]:

@@ -135,6 +135,18 @@ class Target:
         return None if self.rows.is_personal else MADE_UP
 
 
+def named_apart(targets: Sequence[Target], *taken: str) -> list[Target]:
+    """The targets, with a number after the name of each whose name an earlier one has, or which is taken."""
+    used, apart = set(taken), []
+    for each in targets:
+        name, number = each.name, 2
+        while name in used:
+            name, number = f"{each.name}-{number}", number + 1
+        used.add(name)
+        apart.append(replace(each, name=name))
+    return apart
+
+
 def without_cells(kind: str, table: Table) -> Table:
     """A table of keys summed over attributes and ranks; the count of viewed pairs is their clickers."""
     names = table.schema.names

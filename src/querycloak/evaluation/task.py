@@ -198,7 +198,7 @@ class Task(Protocol):
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """Its readings: all three for scores of cases, `all` alone for whole figures."""
+        """Its readings: `READINGS` for scores of cases, `all` alone for whole figures."""
         ...
 
     def unsupported_reason(self, subject: Subject) -> str | None:
@@ -208,15 +208,6 @@ class Task(Protocol):
     def prepare(self, logs: Logs) -> Prepared:
         """The cases of TEST, and the data that all subjects share."""
         ...
-
-
-class CaseTask:
-    """A task with cases: it has all aggregations."""
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """All three."""
-        return READINGS
 
 
 GROUP = "querycloak.tasks"

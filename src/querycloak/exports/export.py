@@ -20,8 +20,6 @@ from querycloak.methods.evidence import load
 from querycloak.privacy.parameters import one_of, path_of, whole
 from querycloak.releases.release import Release
 
-__all__ = ["EXPORTS", "Output", "export"]
-
 GROUP = "querycloak.exports"
 GRADES = ("users", "coec", "rate")
 _PUBLIC = 0o644

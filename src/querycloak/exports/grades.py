@@ -24,8 +24,6 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import whole
 from querycloak.releases.release import Release
 
-__all__ = ["Judgement", "Judgements", "judgements"]
-
 LEVELS = 5
 """As many as TREC's web tracks and the usual nDCG scales have."""
 

@@ -20,13 +20,12 @@ from typing import Any
 from querycloak.audits.release_audit import audit_release
 from querycloak.errors import CheckFailed, InputError
 from querycloak.evaluation.evaluation import evaluate
-from querycloak.evaluation.split_folder import SPLIT, write_split
+from querycloak.evaluation.split_folder import SPLIT, opened_side, write_split
 from querycloak.evaluation.target import Target
 from querycloak.extras import COMPARE, PICTURES, require
 from querycloak.files.documents import parsed_json
 from querycloak.files.resumable_folder import FolderKind, KeptSteps, write_private
-from querycloak.logs.choices import Choices
-from querycloak.logs.searchlog import OnStep, SearchLog, prepare
+from querycloak.logs.searchlog import OnStep, SearchLog
 from querycloak.logs.split import Split
 from querycloak.pages.layout import write_page
 from querycloak.pages.measured import measured
@@ -274,12 +273,7 @@ class _Run:
         """TRAIN or TEST; a split that was removed with its run is made again."""
         if not (self.split / SPLIT).is_file():
             self._make_split()
-        chosen = self._log.source.choices
-        choices = Choices(keep_url=chosen.keep_url, normalise=chosen.normalise, attributes=chosen.attributes)
-        path = self.split / f"{name}.parquet"
-        opened = prepare(path, choices=choices).on(self._log.engine, on_step=lambda what, _: self._within(what, 0.0))
-        opened.stage()
-        return opened
+        return opened_side(self._log, self.split, name, lambda what, _: self._within(what, 0.0))
 
     def _step(self, name: str, doing: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         result = self._steps.kept(name)

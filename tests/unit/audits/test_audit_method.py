@@ -29,7 +29,6 @@ from querycloak.audits.guarantees.sampling_test import ceiling, epsilon_low, lev
 from querycloak.audits.guarantees.steps import Past
 from querycloak.audits.guarantees.weighted_runs import UserCells, UserKeys
 from querycloak.cli.audit_method_command import _progress
-from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import Clicks
@@ -270,8 +269,8 @@ def test_progress_is_told_with_the_time_left(monkeypatch: pytest.MonkeyPatch) ->
         assert on_step is None
 
 
-def test_an_audit_computes_equal_expressions_once(duckdb_engine: Engine) -> None:
-    engine = RememberingEngine(duckdb_engine)
+def test_an_audit_computes_equal_expressions_once() -> None:
+    engine = RememberingEngine()
     rows = pa.table({"user": ["a", "b", "b"], "n": [1, 2, 3]})
 
     def worked() -> tuple[ir.Table, ir.Table, pa.Table]:
@@ -292,6 +291,7 @@ def test_an_audit_computes_equal_expressions_once(duckdb_engine: Engine) -> None
     with engine.remembering():
         other = engine.upload(rows.slice(1))
         assert engine.fetch(other.aggregate(n=other.n.sum()))["n"].to_pylist() == [5]
+    engine.close()
 
 
 def test_many_pairs_share_the_runs_of_their_smaller_log() -> None:

@@ -325,3 +325,13 @@ def test_killed_at_several_moments_a_sign_off_goes_on(tmp_path: Path) -> None:
         assert TOKEN.encode() not in public_texts(place)
         assert len(charges(place)) <= 1
     goes_on(place, settings)
+
+
+def test_counts_by_week_take_the_period_of_the_plan(tmp_path: Path) -> None:
+    place = begin(tmp_path)
+    plan = PLAN.replace('method = "clicks"', 'method = "queries"').replace("selection", 'by = "week"\nselection')
+    (place / "plan.toml").write_text(f'{plan}\n[log]\nsince = "2006-02-27"\nuntil = "2006-04-03"\n')
+    done = run(place)
+    assert done.returncode == 0, done.stderr
+    card = json.loads((place / "out" / "private" / "twin" / "card.json").read_text())
+    assert (card["log"]["since"][:10], card["log"]["until"][:10]) == ("2006-02-27", "2006-04-03")

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.attack import Finding, Share
+from querycloak.audits.attack import Finding
+from querycloak.audits.attacks.singling_out import fitting_names
 from querycloak.audits.audit_data import AuditData, NameIndex, Numbers
-from querycloak.evaluation.target import NO_OWNERS, Target
+from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.eu_records.hierarchies import coarser_and_coarser, levels_of
 from querycloak.methods.keys.attributes import OTHER
@@ -51,31 +52,11 @@ class KnownVisit:
             owner = knowledge.owner_numbers(release, knowledge.member_sample, index.names)
             for number in KNOWN:
                 label = f"m={number}{' and attributes' * bool(attributes)}"
-                yield from _findings(label, number, visits, sides_known, texts, index, owner, knowledge)
-
-
-def _findings(
-    label: str,
-    number: int,
-    visits: Sequence[pa.Table],
-    sides: Sequence[pa.Array],
-    texts: pa.Array,
-    index: NameIndex,
-    owner: Numbers | None,
-    knowledge: AuditData,
-) -> Iterator[Finding]:
-    who, known = _first(visits[0], sides[0], texts, number)
-    inside = index.fitting(known)
-    outside = index.fitting(_first(visits[1], sides[1], texts, number)[1])
-    alone = inside.number == 1
-    control = Share.of(int((outside.number == 1).sum()), len(outside.number))
-    yield Finding.of(label, Share.of(int(alone.sum()), len(who)), control, 0.0)
-    if owner is None:
-        yield Finding.missing(NO_OWNERS, f"{label} right")
-        return
-    guess = 1 / len(knowledge.train_users)
-    right = Share.of(int((owner[inside.name[alone]] == who[alone]).sum()), len(who))
-    yield Finding.of(f"{label} right", right, Share.exactly(guess), guess)
+                (who, known), (_, of_controls) = (
+                    _first(visit, side, texts, number) for visit, side in zip(visits, sides_known, strict=True)
+                )
+                fits = index.fitting(known), index.fitting(of_controls)
+                yield from fitting_names(label, who, *fits, owner, 1 / len(knowledge.train_users))
 
 
 def _released_attributes(release: Target, knowledge: AuditData) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import ClassVar
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.audit_data import WAYS, AuditData
+from querycloak.audits.audit_data import WAYS, AuditData, Fitting, Numbers
 from querycloak.evaluation.target import NO_OWNERS, Target
 
 MOST_KNOWN = 5
@@ -35,11 +35,21 @@ class SinglingOut:
             who, queries = knowledge.known(way, known, members=True)
             in_log = holders.fitting(queries, released_only=released_only)
             outside = holders.fitting(knowledge.known(way, known, members=False)[1], released_only=released_only)
-            alone = in_log.number == 1
-            control = Share.of(int((outside.number == 1).sum()), len(outside.number))
-            yield Finding.of(setting, Share.of(int(alone.sum()), len(who)), control, 0.0)
-            if owner is None:
-                yield Finding.missing(NO_OWNERS, f"{setting} right")
-            else:
-                right = Share.of(int((owner[in_log.name[alone]] == who[alone]).sum()), len(who))
-                yield Finding.of(f"{setting} right", right, Share.exactly(guess), guess)
+            yield from fitting_names(setting, who, in_log, outside, owner, guess)
+
+
+def fitting_names(
+    setting: str, who: Numbers, in_log: Fitting, outside: Fitting, owner: Numbers | None, guess: float
+) -> Iterator[Finding]:
+    """Success if exactly one name fits; in setting `right`, if that name is the person's own.
+
+    who: the members behind `in_log`. owner: index of the member behind each name; None if owners are unknown.
+    """
+    alone = in_log.number == 1
+    control = Share.of(int((outside.number == 1).sum()), len(outside.number))
+    yield Finding.of(setting, Share.of(int(alone.sum()), len(who)), control, 0.0)
+    if owner is None:
+        yield Finding.missing(NO_OWNERS, f"{setting} right")
+        return
+    right = Share.of(int((owner[in_log.name[alone]] == who[alone]).sum()), len(who))
+    yield Finding.of(f"{setting} right", right, Share.exactly(guess), guess)

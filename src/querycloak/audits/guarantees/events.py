@@ -6,15 +6,12 @@ Which event is best is learnt from runs. Other runs judge it, so learning cannot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.audits.guarantees.mechanism import Floats, Ints, Outcomes
-
-__all__ = ["CandidateEvent", "Event", "Features", "candidates"]
 
 Happened = NDArray[np.bool_]
 ROWS, SUM = "number of rows", "sum of all counts"
@@ -25,56 +22,25 @@ _SMOOTHING = 2.0
 _MISSING = 0
 
 
-class Event(Protocol):
-    """A set of outcomes."""
-
-    def happened(self, numbers: Floats) -> Happened:
-        """Runs in which it happened, as a mask; `numbers` has a row for each run, NaN where a number is missing."""
-        ...
-
-
 @dataclass(frozen=True)
-class CandidateEvent:
-    """An event, and how often it happened in runs of the one law and of the other."""
-
-    event: Event
-    likely: float
-    unlikely: float
-
-
-@dataclass(frozen=True)
-class AtLeast:
-    """A number is published and reaches a point."""
+class Reaches:
+    """A number is published and reaches a point; `below`: it does not. The first point is reached by all published."""
 
     place: int
     name: str
     point: float
-    only_published: bool = False
+    is_first: bool
+    below: bool = False
 
     def happened(self, numbers: Floats) -> Happened:
-        """Runs that reach the level."""
-        return np.asarray(numbers[:, self.place] >= self.point)
+        """Runs in which it happened; `numbers` has a row for each run, NaN where a number is missing."""
+        return np.asarray((numbers[:, self.place] >= self.point) != self.below)
 
     def __str__(self) -> str:
-        return f"{self.name!r} comes out" if self.only_published else f"{self.name!r} is at least {self.point:g}"
-
-
-@dataclass(frozen=True)
-class Below:
-    """A number is not published, or stays below a point."""
-
-    place: int
-    name: str
-    point: float
-    only_published: bool = False
-
-    def happened(self, numbers: Floats) -> Happened:
-        """Runs that stay below the level."""
-        return np.asarray(~(numbers[:, self.place] >= self.point))
-
-    def __str__(self) -> str:
-        stays = "does not come out" if self.only_published else f"is below {self.point:g}, or does not come out"
-        return f"{self.name!r} {stays}"
+        words = "comes out" if self.is_first else f"is at least {self.point:g}"
+        if self.below:
+            words = "does not come out" if self.is_first else f"is below {self.point:g}, or does not come out"
+        return f"{self.name!r} {words}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +75,18 @@ class Score:
 
     def __str__(self) -> str:
         return f"all {len(self.edges)} numbers together: log-likelihood ratio of at least {self.point:.3g}"
+
+
+Event = Reaches | Score
+
+
+@dataclass(frozen=True)
+class CandidateEvent:
+    """An event, and its frequency in runs of each of the two laws."""
+
+    event: Event
+    likely: float
+    unlikely: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +129,9 @@ def _of_one_number(place: int, name: str, likely: Floats, unlikely: Floats) -> I
     published = [np.sort(side[~np.isnan(side)]) for side in (likely, unlikely)]
     for rank, point in enumerate(points):
         rates = [(len(side) - np.searchsorted(side, point)) / len(likely) for side in published]
-        yield CandidateEvent(AtLeast(place, name, float(point), rank == 0), *rates)
-        yield CandidateEvent(Below(place, name, float(point), rank == 0), 1 - rates[0], 1 - rates[1])
+        event = Reaches(place, name, float(point), rank == 0)
+        yield CandidateEvent(event, *rates)
+        yield CandidateEvent(replace(event, below=True), 1 - rates[0], 1 - rates[1])
 
 
 def _of_all_numbers(likely: Floats, unlikely: Floats) -> Iterator[CandidateEvent]:

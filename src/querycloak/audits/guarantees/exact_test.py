@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from querycloak.audits.guarantees.mechanism import Data, ExactMechanism, Pair, PairFinding
+from querycloak.audits.guarantees.mechanism import Data, ExactMechanism, Pair
 from querycloak.audits.guarantees.steps import Number, Past, Step
 from querycloak.privacy.explanation import group_delta
 from querycloak.privacy.guarantee import Guarantee
-
-__all__ = ["ExactFinding", "ExactTester", "pasts"]
 
 OWN_KEYS, DELTA_OF_KEYS = "chance of own keys", "delta of which keys come out"
 _ROUNDING = 1e-9
@@ -29,9 +27,13 @@ _MOST_CELLS = 12
 
 
 @dataclass(frozen=True)
-class ExactFinding(PairFinding):
-    """A number that a proof bounds, and its bound."""
+class ExactFinding:
+    """A number that a proof bounds, and its bound; `refuted` if it exceeds the bound."""
 
+    instrument: str
+    neighbours: str
+    refuted: bool
+    statement: str
     step: str
     measure: str
     value: float

@@ -30,16 +30,6 @@ from querycloak.methods.synthetic.method import Synthetic
 from querycloak.papers.hong2012 import PaperOptimal
 from querycloak.privacy.sampling.noise import Noise
 
-__all__ = [
-    "FRESH_PROCESSES",
-    "can_be_spelled",
-    "digest_of_a_release",
-    "fresh_processes",
-    "made_from",
-    "spelled",
-    "started",
-]
-
 FRESH_PROCESSES = "fresh processes"
 """Name of this instrument."""
 

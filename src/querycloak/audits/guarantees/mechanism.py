@@ -1,20 +1,17 @@
-"""Parts of a guarantee test: a mechanism, neighbouring data, a tester. Packages may add theirs (docs/audits.md)."""
+"""Parts of a guarantee test: mechanism, outcomes, pair of neighbours. Packages may add theirs (docs/audits.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from querycloak.audits.guarantees.steps import Past, Step
-from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse
-
-__all__ = ["ExactMechanism", "Mechanism", "Neighbours", "Outcomes", "Pair", "PairFinding", "Tester"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -136,38 +133,8 @@ class Mechanism(Protocol[Data_contra]):
 
 
 class ExactMechanism(Protocol[Data_contra]):
-    """Mechanism that shows the values before noise, so that no sampling is needed."""
+    """Mechanism that shows its values before noise: tests of it need no sampling."""
 
     def steps(self, data: Data_contra, past: Past) -> Sequence[Step]:
-        """Every step, given what earlier ones are supposed to have released."""
-        ...
-
-
-class Neighbours(Protocol[Data]):
-    """Source of neighbouring data."""
-
-    def pairs(self) -> Sequence[Pair[Data]]:
-        """The pairs to test on."""
-        ...
-
-
-@dataclass(frozen=True)
-class PairFinding:
-    """Result of one instrument on one pair."""
-
-    instrument: str
-    neighbours: str
-    refuted: bool
-    statement: str
-
-    def to_json(self) -> Mapping[str, Any]:
-        """As `audit method --json` shows it."""
-        return vars(self)
-
-
-class Tester(Protocol[Data]):
-    """An instrument."""
-
-    def test(self, mechanism: Any, pair: Pair[Data], stated: Guarantee) -> Sequence[PairFinding]:
-        """Result on a pair; refuted if the mechanism cannot have the stated guarantee."""
+        """Every step, given the assumed outcome of earlier ones."""
         ...

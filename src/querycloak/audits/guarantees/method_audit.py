@@ -35,8 +35,6 @@ from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.sentence import Action, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
-__all__ = ["DEFAULT_RUNS", "MethodAudit", "audit_method"]
-
 DEFAULT_RUNS = 20_000
 _WORTH_A_PROCESS = 10_000
 """With as many runs, exact tests are done in another process meanwhile."""
@@ -83,7 +81,7 @@ class MethodAudit(ShownInNotebooks):
         """True if no test refutes what is proven."""
         if not self.method.proven().covers_release:
             return True
-        return not any(finding.refuted for finding in (*self.sampled, *self.exact))
+        return not any([each.refuted for each in self.sampled] + [each.refuted for each in self.exact])
 
     @property
     def refutes_claim(self) -> bool:
@@ -92,7 +90,7 @@ class MethodAudit(ShownInNotebooks):
         if claimed is None or not claimed.covers_release:
             return False
         exact = () if self.method.proven().covers_release else self.exact
-        return any(finding.refuted for finding in (*self.against_claim, *exact))
+        return any([each.refuted for each in self.against_claim] + [each.refuted for each in exact])
 
     def to_json(self) -> dict[str, Any]:
         """As `audit method --json` shows it."""

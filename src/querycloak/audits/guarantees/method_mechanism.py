@@ -17,7 +17,6 @@ from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
 from querycloak.audits.guarantees.steps import Past, Step, steps_of
 from querycloak.audits.guarantees.user_rows import read_for
 from querycloak.engines import Engine
-from querycloak.engines.repeated_statements import RepeatedStatements
 from querycloak.errors import QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import SearchLog
@@ -40,7 +39,7 @@ class MethodMechanism:
 
     def __init__(self, method: Method, randomness: Randomness | None = None) -> None:
         self.method, self._randomness = method, randomness or Randomness()
-        self._folder, self._engine = PrivateFolder(), RememberingEngine(RepeatedStatements())
+        self._folder, self._engine = PrivateFolder(), RememberingEngine()
         self._counted: dict[str, Counted] = {}
         self._steps: dict[str, dict[Past, Sequence[Step]]] = {}
         self._queries: dict[str, frozenset[str]] = {}

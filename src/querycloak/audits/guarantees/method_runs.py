@@ -6,9 +6,11 @@ the law of single draws.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, singledispatch
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +30,13 @@ from querycloak.audits.guarantees.runs import (
     draw_runs,
     in_memory,
     numbered,
-    renumbered,
+    of_all_runs,
     runs_alike,
     tables_of_runs_alike,
 )
 from querycloak.audits.guarantees.weighted_runs import UserKeys, weighted_runs
 from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
+from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys
 from querycloak.methods.keys.public_keys import PublicKeys
 from querycloak.methods.keys.thresholded import KeyCounts, by_chance
@@ -55,12 +58,13 @@ from querycloak.methods.semantic.searches import Histories, Searches
 from querycloak.methods.sessions.public_tables import PublicTables
 from querycloak.papers.hong2012 import SolvedPairs, sample_runs
 from querycloak.papers.zhang2016_count import PaperPooling
-from querycloak.privacy.calibration.bound_choice import choose_plans
+from querycloak.privacy.calibration.bound_choice import UsersByKeys, choose_plans
 from querycloak.privacy.calibration.histogram import noisy_counts, release
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 _COPY = ":"
+Chosen = TypeVar("Chosen", bound=KeysMethod)
 
 
 @draw_runs.register
@@ -78,17 +82,11 @@ def _tables_of_runs(counted: KeyTables, randomness: Randomness, runs: int) -> di
 @draw_runs.register
 def _(counted: UnboundedTables, randomness: Randomness, runs: int) -> DrawnRuns:
     """Choose for every run, then count at each bound that was chosen and draw for all of its runs."""
-    methods = list(counted.candidates.values())
-    plans = [each.plans for each in methods]
-    at = choose_plans(plans, counted.users_by_keys, counted.budget.choosing, randomness, runs)
-    parts: dict[str, list[pa.Table]] = {}
-    for number in np.unique(at).tolist():
-        mine = np.flatnonzero(at == number)
-        drawn_tables = _tables_of_runs(counted.counted_at(methods[number]), randomness, mine.size)
-        for table, each in drawn_tables.items():
-            parts.setdefault(table, []).append(renumbered(each, mine))
-    tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
-    return DrawnRuns(runs, tables, [each.parameters() for each in methods], at)
+    methods, choosing = list(counted.candidates.values()), counted.budget.choosing
+    return _of_chosen_plans(
+        methods, counted.users_by_keys, choosing, randomness, runs,
+        lambda method, number: _tables_of_runs(counted.counted_at(method), randomness, number),
+    )  # fmt: skip
 
 
 @draw_runs.register
@@ -97,15 +95,21 @@ def _(counted: CountedLevels, randomness: Randomness, runs: int) -> DrawnRuns:
     methods = list(counted.methods.values())
     if counted.budget is None:
         return DrawnRuns(runs, tables_of_levels(counted, methods[0], randomness, runs))
-    plans = [each.plans for each in methods]
-    at = choose_plans(plans, counted.users_by_keys, counted.budget.choosing, randomness, runs)
-    parts: dict[str, list[pa.Table]] = {}
-    for number in np.unique(at).tolist():
-        mine = np.flatnonzero(at == number)
-        for table, drawn in tables_of_levels(counted, methods[number], randomness, mine.size).items():
-            parts.setdefault(table, []).append(renumbered(drawn, mine))
-    tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
-    return DrawnRuns(runs, tables, [each.parameters() for each in methods], at)
+    return _of_chosen_plans(
+        methods, counted.users_by_keys, counted.budget.choosing, randomness, runs,
+        lambda method, number: tables_of_levels(counted, method, randomness, number),
+    )  # fmt: skip
+
+
+def _of_chosen_plans(
+    methods: Sequence[Chosen], users_by_keys: UsersByKeys, choosing: float, randomness: Randomness, runs: int,
+    tables: Callable[[Chosen, int], Mapping[str, pa.Table]],
+) -> DrawnRuns:  # fmt: skip
+    """Choose a method's plans for every run, then draw at once for all runs of the same choice."""
+    at = choose_plans([each.plans for each in methods], users_by_keys, choosing, randomness, runs)
+    places = {number: np.flatnonzero(at == number) for number in np.unique(at).tolist()}
+    drawn = of_all_runs((tables(methods[number], mine.size), mine) for number, mine in places.items())
+    return DrawnRuns(runs, drawn, [each.parameters() for each in methods], at)
 
 
 def tables_of_levels(counted: CountedLevels, method: Phrases, randomness: Randomness, runs: int) -> dict[str, pa.Table]:
@@ -246,8 +250,8 @@ def _(counted: SelectingPooling, randomness: Randomness, runs: int) -> DrawnRuns
     queries = _SelectingRuns(counted, runs).released_queries(randomness)
     asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
     reasons = _reasons(counted, queries, runs)
-    parts: dict[str, list[pa.Table]] = {}
     run = queries[RUN].to_numpy()
+    groups = []
     for reason in sorted(set(reasons), key=str):
         mine = np.array([number for number, each in enumerate(reasons) if each == reason])
         own = queries.filter(pa.array(np.isin(run, mine))).select([RUN, "query"])
@@ -256,9 +260,8 @@ def _(counted: SelectingPooling, randomness: Randomness, runs: int) -> DrawnRuns
         others = tables_of_runs_alike(
             alike.table, QUERY, mine.size, partial(_given, counted, reason=reason, randomness=randomness)
         )
-        for kind, table in others.items():
-            parts.setdefault(kind, []).append(renumbered(alike.undone(table), mine))
-    tables = {kind: pa.concat_tables(drawn) for kind, drawn in parts.items()}
+        groups.append(({kind: alike.undone(table) for kind, table in others.items()}, mine))
+    tables = of_all_runs(groups)
     stated = [{"transitions_left_out": reason} for reason in reasons] if "transitions" in counted.plan.public else [{}]
     return DrawnRuns(
         runs, {"queries": queries, **tables}, stated, np.arange(runs) if len(stated) > 1 else np.empty(0, int)

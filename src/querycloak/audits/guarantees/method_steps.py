@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.audits.guarantees.remembering_engine import once
-from querycloak.audits.guarantees.steps import Limit, Past, Step, each_is_drawn, named, steps_of
+from querycloak.audits.guarantees.steps import Limit, Past, Step, each_is_drawn, named, prefixed, steps_of
 from querycloak.engines import Engine
 from querycloak.logs.reformulations import KINDS
 from querycloak.methods.keys.contribution_bounding import bounded_clicks
@@ -54,11 +54,7 @@ def _(counted: KeyTables, past: Past) -> list[Step]:
 
 def _steps_of_tables(counted: KeyTables, past: Past, of_bounds: dict[tuple[str, int], dict[str, int]]) -> list[Step]:
     """of_bounds: counts of public tables by table and bound per user, which several plans may share."""
-    steps = [
-        replace(step, name=f"{table}: {step.name}")
-        for table, each in counted.counted.items()
-        for step in steps_of(each, past)
-    ]
+    steps = [step for table, each in counted.counted.items() for step in prefixed(table, steps_of(each, past))]
     if not isinstance(counted.later, PublicTables):
         return steps
     for table, plan in counted.later.plans.tables.items():
@@ -124,7 +120,7 @@ def _(counted: UnboundedTables, past: Past) -> list[Step]:
     of_bounds: dict[tuple[str, int], dict[str, int]] = {}
     for name, candidate in counted.candidates.items():
         of_plan = _steps_of_tables(_counted_at(counted, name, candidate), past, of_bounds)
-        steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in of_plan]
+        steps += prefixed(name, of_plan, group=name)
     return steps
 
 
@@ -272,11 +268,11 @@ def _(counted: SelectingPooling, past: Past) -> list[Step]:
     steps = [_counts_of_pool(counted, "queries", counted.counts.numbers())]
     if method.off_pool:
         others = counted.selected(counted.outside, ("query",), plan.selected["queries"])
-        steps += [replace(step, name=f"other queries: {step.name}") for step in steps_of(others, past)]
+        steps += prefixed("other queries", steps_of(others, past))
     released = counted.engine.upload(pa.table({"query": pa.array(released_queries(counted, past), pa.string())}))
     if "clicks" in plan.selected:
         clicks = counted.clicks_selected(released, plan.selected["clicks"])
-        steps += [replace(step, name=f"clicks: {step.name}") for step in steps_of(clicks, past)]
+        steps += prefixed("clicks", steps_of(clicks, past))
     elif "clicks" in plan.public:
         listed = counted.engine.upload(pa.table({"url": urls_of(method.lists["urls"], counted.choices)}))
         steps.append(
@@ -319,7 +315,7 @@ def _(counted: BoundedPairs, past: Past) -> list[Step]:
     """Counts of pairs; of pairs per user and of associations among those that are supposed to have come out."""
     engine, contributions, plan = counted.engine, counted.contributions, counted.plan
     pairs = WeightedSelection.of(engine, contributions, KEY, plan.pairs, kept=True)
-    steps = [replace(step, name=f"pairs: {step.name}") for step in steps_of(pairs, past)]
+    steps = prefixed("pairs", steps_of(pairs, past))
     released = engine.fetch(contributions.select(*KEY).distinct()).sort_by([(name, "ascending") for name in KEY])
     names = ["\t".join(key.values()) for key in released.to_pylist()]
     kept = [past.came_out(name) for name in names]

@@ -18,8 +18,6 @@ from querycloak.methods.semantic.method import Semantic
 from querycloak.privacy.calibration.accuracy import LIKELY
 from querycloak.privacy.parameters import refuse
 
-__all__ = ["KINDS", "NeighbourLogs"]
-
 Pairs = Iterator[Pair[str]]
 NEW = "new"
 _MARGIN = 3

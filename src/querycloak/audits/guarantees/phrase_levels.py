@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from querycloak.audits.guarantees.remembering_engine import once
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered, renumbered
-from querycloak.audits.guarantees.steps import Past, Step, steps_of
+from querycloak.audits.guarantees.steps import Past, Step, prefixed, steps_of
 from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys, WeightedRuns
 from querycloak.language.word_model import BEGIN, END
 from querycloak.methods.keys.cell_counts import KeyCells, public_cut
@@ -50,7 +50,7 @@ def _(counted: CountedLevels, past: Past) -> list[Step]:
     steps = [Step("choice", quality, most=largest_score(plans))]
     for name, method in counted.methods.items():
         of_plan = steps_of_levels(counted, method, past)
-        steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in of_plan]
+        steps += prefixed(name, of_plan, group=name)
     return steps
 
 
@@ -63,14 +63,14 @@ def steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list
         of_level = once(
             engine, (table, uses, method.plans[table], below), partial(counted.counted_level, method, level, before)
         )
-        steps += [replace(step, name=f"{table}: {step.name}") for step in steps_of(of_level, past)]
+        steps += prefixed(table, steps_of(of_level, past))
         keys = once(engine, ("keys", table, uses, method.longest), partial(_keys_of_level, counted, method, level))
         out = [past.came_out(key) for key in _names(keys).to_pylist()]
         before = keys.filter(pa.array(out, pa.bool_()))
     if counted.queries is not None:
         of_queries = (QUERIES, counted.queries.op(), method.plans[QUERIES])
         queries = steps_of(once(engine, of_queries, partial(counted.counted_queries, method)), past)
-        steps += [replace(step, name=f"{QUERIES}: {step.name}") for step in queries]
+        steps += prefixed(QUERIES, queries)
     return steps
 
 

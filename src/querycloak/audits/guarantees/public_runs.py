@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.guarantees.runs import RUN, numbered, renumbered, runs_alike
+from querycloak.audits.guarantees.runs import RUN, numbered, tables_of_runs_alike
 from querycloak.logs.reformulations import ALL_WORDS, KINDS
 from querycloak.methods.keys.public_keys import PublicKeys
 from querycloak.methods.keys.thresholded import KeyCounts
@@ -177,11 +177,9 @@ def public_tables_of_runs(
     marks = pa.table({RUN: pa.array(nothing), "query": pa.array([_NOTHING] * nothing.size, pa.string())})
     marked = pa.concat_tables([queries.select([RUN, "query"]), marks])
     users = UserSteps.of(later)
-    parts: dict[str, list[pa.Table]] = {}
-    for same, mine in runs_alike(marked, ("query",), runs):
-        for kind, table in _public_tables_given(users, same["query"], randomness, mine.size).items():
-            parts.setdefault(kind, []).append(renumbered(table, mine))
-    return {kind: pa.concat_tables(made) for kind, made in parts.items()}
+    return tables_of_runs_alike(
+        marked, ("query",), runs, lambda same, number: _public_tables_given(users, same["query"], randomness, number)
+    )
 
 
 def _without_pairs(plans: PublicPlans, queries: pa.Table, runs: int) -> NDArray[np.bool_]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from querycloak.engines import BatchSource, Engine
-from querycloak.engines.engine import OnBytes, Work
+from querycloak.engines import Engine
+from querycloak.engines.repeated_statements import RepeatedStatements
 
 Result = TypeVar("Result")
 
@@ -21,15 +20,15 @@ def once(engine: Engine, what: Hashable, computed: Callable[[], Result]) -> Resu
     return engine.remembered(what, computed) if isinstance(engine, RememberingEngine) else computed()
 
 
-class RememberingEngine:
+class RememberingEngine(RepeatedStatements):
     """An engine that computes an expression once while it remembers: pasts differ in few of a method's rounds.
 
     Equal expressions over the same kept tables have equal results, and nothing changes a table that is kept.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._remembers = engine, False
-        self.name, self.threads = engine.name, engine.threads
+    def __init__(self) -> None:
+        super().__init__()
+        self._remembers = False
         self._staged: dict[object, ir.Table] = {}
         self._fetched: dict[object, pa.Table] = {}
         self._uploaded: dict[bytes, ir.Table] = {}
@@ -54,51 +53,27 @@ class RememberingEngine:
     def stage(self, table: ir.Table) -> ir.Table:
         """Keep the table; the one kept before, if it is the same."""
         if not self._remembers:
-            return self._engine.stage(table)
+            return super().stage(table)
         if table.op() not in self._staged:
-            self._staged[table.op()] = self._engine.stage(table)
+            self._staged[table.op()] = super().stage(table)
         return self._staged[table.op()]
 
     def upload(self, table: pa.Table) -> ir.Table:
         """Keep the rows; the table kept before, if it has the same rows."""
         if not self._remembers:
-            return self._engine.upload(table)
+            return super().upload(table)
         content = _bytes(table)
         if content not in self._uploaded:
-            self._uploaded[content] = self._engine.upload(table)
+            self._uploaded[content] = super().upload(table)
         return self._uploaded[content]
 
     def fetch(self, table: ir.Table) -> pa.Table:
         """The whole result; the one computed before, if it is of the same expression."""
         if not self._remembers:
-            return self._engine.fetch(table)
+            return super().fetch(table)
         if table.op() not in self._fetched:
-            self._fetched[table.op()] = self._engine.fetch(table)
+            self._fetched[table.op()] = super().fetch(table)
         return self._fetched[table.op()]
-
-    def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
-        """As the engine does."""
-        return self._engine.table(source, on_bytes)
-
-    def code_counts(self, table: ir.Table) -> Counter[int]:
-        """As the engine does."""
-        return self._engine.code_counts(table)
-
-    def settle(self, table: ir.Table) -> ir.Table:
-        """As the engine does."""
-        return self._engine.settle(table)
-
-    def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
-        """As the engine does."""
-        return self._engine.mapped(table, work, schema, together)
-
-    def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
-        """As the engine does."""
-        return self._engine.stream(table)
-
-    def close(self) -> None:
-        """As the engine does."""
-        self._engine.close()
 
 
 def _bytes(table: pa.Table) -> bytes:

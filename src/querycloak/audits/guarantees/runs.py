@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -65,6 +65,15 @@ def renumbered(table: pa.Table, runs: IntArray) -> pa.Table:
     return table.set_column(0, RUN, pa.array(runs[table[RUN].to_numpy()]))
 
 
+def of_all_runs(groups: Iterable[tuple[Mapping[str, pa.Table], IntArray]]) -> dict[str, pa.Table]:
+    """The tables of all runs, from the tables of groups of runs and the numbers of each group's runs."""
+    parts: dict[str, list[pa.Table]] = {}
+    for tables, runs in groups:
+        for kind, table in tables.items():
+            parts.setdefault(kind, []).append(renumbered(table, runs))
+    return {kind: pa.concat_tables(each) for kind, each in parts.items()}
+
+
 def runs_alike(table: pa.Table, key: Sequence[str], runs: int) -> Iterator[tuple[pa.Table, IntArray]]:
     """Each different list of keys that came out, once, with its runs."""
     run = table[RUN].to_numpy()
@@ -87,11 +96,7 @@ def tables_of_runs_alike(
 
     tables: makes them from these keys for a number of runs.
     """
-    parts: dict[str, list[pa.Table]] = {}
-    for released, mine in runs_alike(first, key, runs):
-        for kind, made in tables(released, mine.size).items():
-            parts.setdefault(kind, []).append(renumbered(made, mine))
-    return {kind: pa.concat_tables(made) for kind, made in parts.items()}
+    return of_all_runs((tables(released, mine.size), mine) for released, mine in runs_alike(first, key, runs))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from scipy.special import betaincinv
 from scipy.stats import binom, norm
 
 from querycloak.audits.guarantees.events import CandidateEvent, Event, Features, candidates
-from querycloak.audits.guarantees.mechanism import Data, Mechanism, Outcomes, Pair, PairFinding
+from querycloak.audits.guarantees.mechanism import Data, Mechanism, Outcomes, Pair
 from querycloak.privacy.calibration.accuracy import Stage
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.table_plan import TablePlan
@@ -31,18 +31,6 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural
 from querycloak.privacy.sampling.exact import stated as as_written
 from querycloak.privacy.sampling.noise import Laplace
-
-__all__ = [
-    "SamplingFinding",
-    "SamplingTester",
-    "ceiling",
-    "epsilon_low",
-    "level",
-    "power",
-    "power_if_noise_is_halved",
-    "power_if_threshold_is_off_by_one",
-    "smallest_shown",
-]
 
 ERROR = 1e-6
 """The chance that anything that is shown is wrong, over all pairs together."""
@@ -73,9 +61,11 @@ def epsilon_low(
 
 
 @dataclass(frozen=True)
-class SamplingFinding(PairFinding):
-    """Lower bound of epsilon that sampling shows on one pair, at this delta, by this event."""
+class SamplingFinding:
+    """Lower bound of epsilon that sampling shows on one pair, by this event; `refuted` if it exceeds `allowed`."""
 
+    neighbours: str
+    refuted: bool
     epsilon: float
     delta: float
     allowed: float
@@ -158,8 +148,8 @@ class SamplingTester:
         shown = float(epsilon_low(one, other, self.judged, delta, level(self.pairs)))
         statement = f"{event}; more likely {where}" if shown else "nothing is shown"
         return SamplingFinding(
-            "sampling", pair.name, shown > allowed, statement,
-            shown, delta, allowed, pair.accounts, statement, self.runs, self.judged, (one, other),
+            pair.name, shown > allowed, shown, delta, allowed, pair.accounts, statement, self.runs, self.judged,
+            (one, other),
         )  # fmt: skip
 
     def _chosen(self, features: Features, delta: float) -> Event:

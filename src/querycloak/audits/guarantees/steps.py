@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import singledispatch
 
@@ -79,6 +79,11 @@ def steps_of(counted: object, past: Past) -> Sequence[Step]:
     """
     _ = counted, past
     return []
+
+
+def prefixed(name: str, steps: Iterable[Step], group: str | None = None) -> list[Step]:
+    """The steps, each with `name` before its own; of this group unless that is None."""
+    return [replace(each, name=f"{name}: {each.name}", group=each.group if group is None else group) for each in steps]
 
 
 def each_is_drawn(cells: Iterable[str], drawn: Mapping[str, Number]) -> Limit:

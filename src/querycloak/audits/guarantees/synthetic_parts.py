@@ -7,7 +7,7 @@ much as one of the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,7 +20,7 @@ from querycloak.audits.guarantees.method_steps import distinct_queries, queries_
 from querycloak.audits.guarantees.phrase_levels import selected_of_runs, steps_of_levels
 from querycloak.audits.guarantees.remembering_engine import once
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered
-from querycloak.audits.guarantees.steps import Limit, Past, Step, steps_of
+from querycloak.audits.guarantees.steps import Limit, Past, Step, prefixed, steps_of
 from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys
 from querycloak.methods.phrases.method import QUERIES, TABLE
 from querycloak.methods.synthetic.parts import KEYS, SyntheticParts
@@ -49,7 +49,7 @@ def _(counted: SyntheticParts, past: Past) -> list[Step]:
     for part in (CLICKS, HOSTS):
         if part in plan.selected:
             keys = once(counted.engine, (part, *given), partial(counted.counted, part, queries, words))
-            steps += [replace(step, name=f"{part}: {step.name}") for step in steps_of(keys, past)]
+            steps += prefixed(part, steps_of(keys, past))
     for part, each in plan.public.items():
         if part in CELLS:
             cells, bound = CELLS[part], CELLS[part].squared

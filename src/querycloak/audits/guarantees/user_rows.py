@@ -23,8 +23,6 @@ from querycloak.methods.synthetic.method import Synthetic
 from querycloak.papers.hong2012 import PaperOptimal
 from querycloak.privacy.calibration.table_plan import TablePlan
 
-__all__ = ["AOL_HEADER", "ClickRows", "PoolRows", "SessionRows", "log_text", "plans_of", "user_rows"]
-
 AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
 _HOUR, _DAY = 3600, 86400
 _MOST_DAYS = 28

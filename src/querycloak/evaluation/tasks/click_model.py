@@ -111,15 +111,8 @@ class ClickModel:
     summary: ClassVar[str] = "clicks on the results shown to other people, by a position-based model"
     citation: ClassVar[str] = _CITATION
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Perplexity of the position-based model, of the rank alone, and of the cascade model."""
-        return PERPLEXITY, RANK_ALONE, CASCADE
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """Figures over all views."""
-        return ("all",)
+    measures = (PERPLEXITY, RANK_ALONE, CASCADE)
+    readings = ("all",)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes viewers and clickers by rank."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from querycloak.evaluation.graphs import Graphs
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subjects import QUERIES, lacks
-from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Measure, Subject
+from querycloak.evaluation.task import NO_DATA, READINGS, CaseScores, Logs, Subject
 from querycloak.text.english import public_phrases, public_queries
 
 NOTHING, UNKNOWN = -1, -2
@@ -127,7 +127,7 @@ _NAMES = ("RR@10", "Success@10")
 
 
 @dataclass(frozen=True)
-class Completion(CaseTask):
+class Completion:
     """Each distinct query of a test user from a few of its first letters, their number drawn with a public seed."""
 
     name: ClassVar[str] = "completion"
@@ -136,10 +136,8 @@ class Completion(CaseTask):
 
     seed: int = SEED
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Rank of the query in a list of ten, if it stands there."""
-        return tuple(RANK_MEASURES[name] for name in _NAMES)
+    measures = tuple(RANK_MEASURES[name] for name in _NAMES)
+    readings = READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It needs queries with counts, in any table."""

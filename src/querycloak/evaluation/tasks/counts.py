@@ -160,15 +160,8 @@ class Counts:
     name: ClassVar[str] = "counts"
     summary: ClassVar[str] = "how near counts are to the true numbers of users, and what is missing"
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Errors, bias, and what is missing or nobody's."""
-        return COUNT_MEASURES
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """Figures over keys."""
-        return ("all",)
+    measures = COUNT_MEASURES
+    readings = ("all",)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """A log of replaced queries tells nothing that was asked."""

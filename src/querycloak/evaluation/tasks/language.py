@@ -74,15 +74,8 @@ class Language:
     most_cases: int = MOST_CASES
     seed: int = SEED
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Bits per query and per character, and the share that can be spelled."""
-        return BITS_PER_QUERY, BITS_PER_CHARACTER, EXPRESSIBLE
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """All three; every case is answered, because characters spell what a release does not hold."""
-        return READINGS
+    measures = (BITS_PER_QUERY, BITS_PER_CHARACTER, EXPRESSIBLE)
+    readings = READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It needs phrases, or queries in any table."""

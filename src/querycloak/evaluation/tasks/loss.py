@@ -128,24 +128,14 @@ def f_beta(beta: float) -> Measure:
     )
 
 
-"""Rows of logs in which a query is what was typed."""
-
-
 class Loss:
     """Words that come out as they were typed, more generally, or not at all."""
 
     name: ClassVar[str] = "loss"
     summary: ClassVar[str] = "how much of what was typed is left, word by word"
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """The penalty over all words, and the share of distinct queries."""
-        return (NCP, SHARE_RELEASED)
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """Figures over all words."""
-        return ("all",)
+    measures = (NCP, SHARE_RELEASED)
+    readings = ("all",)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """Words that were drawn at random are neither kept, nor generalised, nor left out."""

@@ -306,22 +306,19 @@ WITHIN_RATIO = Measure(
 )  # fmt: skip
 
 
+_PAPERS = pair_measures(SUPPORTS[0])
+_MEASURES = (*(_PAPERS[name] for name in _PAPERS if name != "diff_ratio"), WITHIN_RATIO, *SHARE_MEASURES)
+"""Measures of section 6 of the paper, for pairs that are frequent by the first of `SUPPORTS`; and our own."""
+
+
 class Pairs:
     """Frequent pairs, their supports, and what users hold together."""
 
     name: ClassVar[str] = "pairs"
     summary: ClassVar[str] = "which (query, url) pairs come out, how often, and together with which"
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Measures of section 6 of the paper, for pairs that are frequent by the first of `SUPPORTS`; and our own."""
-        declared = pair_measures(SUPPORTS[0])
-        return (*(declared[name] for name in declared if name != "diff_ratio"), WITHIN_RATIO, *SHARE_MEASURES)
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """Figures over pairs."""
-        return ("all",)
+    measures = _MEASURES
+    readings = ("all",)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It needs urls."""

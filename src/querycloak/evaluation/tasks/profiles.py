@@ -152,7 +152,6 @@ CLOSENESS = Measure(
 KEPT = Measure("kept", "share of queries that stand for themselves", "querycloak", "none", compute=kept_share)
 POOLED_MEASURES = (POOLED_LOSS, POOLED_LOSS_ON_TOPICS)
 USER_MEASURES = (PROFILE_LOSS, PROFILE_LOSS_ON_TOPICS)
-PROFILE_MEASURES = {measure.name: measure for measure in (*USER_MEASURES, *POOLED_MEASURES, CLOSENESS, KEPT)}
 
 
 TOPICS: Mapping[str, Sequence[str]] = {"4": FOUR, "19": NINETEEN}
@@ -172,15 +171,8 @@ class Profiles:
     def __init__(self, owners: Mapping[str, pa.Table] | None = None) -> None:
         self._owners = dict(owners or {})
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Of all rows together, and of single users."""
-        return (*POOLED_MEASURES, *USER_MEASURES)
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """Figures over rows or users."""
-        return ("all",)
+    measures = (*POOLED_MEASURES, *USER_MEASURES)
+    readings = ("all",)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """Every release but one of phrases or cells alone has queries."""

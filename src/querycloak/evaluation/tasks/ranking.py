@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from querycloak.evaluation.graphs import Graphs
 from querycloak.evaluation.numbered_logs import WeightedPairs
 from querycloak.evaluation.subjects import CLICKS, lacks
-from querycloak.evaluation.task import CaseScores, CaseTask, Figure, Floats, Logs, Measure, Subject
+from querycloak.evaluation.task import READINGS, CaseScores, Figure, Floats, Logs, Measure, Subject
 from querycloak.text.compiled import kernel, part
 
 
@@ -108,17 +108,15 @@ TAU_B = Measure(
 )
 
 
-class Ranking(CaseTask):
+class Ranking:
     """Kendall's tau-b between urls by released count and by clicks in TEST, over the urls of TEST."""
 
     name: ClassVar[str] = "ranking"
     summary: ClassVar[str] = "the urls of a query in the order in which other people click them"
     citation: ClassVar[str] = "Kendall, The treatment of ties in ranking problems, Biometrika 1945"
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Agreement of two orders, and the share of cases without one."""
-        return TAU_B, UNDEFINED
+    measures = (TAU_B, UNDEFINED)
+    readings = READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes clicks."""

@@ -21,7 +21,7 @@ from querycloak.evaluation.graphs import Graphs
 from querycloak.evaluation.numbered_logs import NumberedClicks, WeightedPairs
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subjects import CLICKS, lacks
-from querycloak.evaluation.task import CaseScores, CaseTask, Logs, Measure, Subject
+from querycloak.evaluation.task import READINGS, CaseScores, Logs, Subject
 
 STAY = 0.1
 # Probabilities are compared as whole numbers of this step: sums that differ by rounding alone are ties.
@@ -217,13 +217,11 @@ class ClickedSearches:
         return Hits.of_pairs(self.clicks.search, ranks, self.relevant)
 
 
-class ClickRetrieval(CaseTask):
+class ClickRetrieval:
     """A task that is judged by the clicks of test searches."""
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """As in the paper."""
-        return tuple(RANK_MEASURES[name] for name in _MEASURES)
+    measures = tuple(RANK_MEASURES[name] for name in _MEASURES)
+    readings = READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes clicks."""

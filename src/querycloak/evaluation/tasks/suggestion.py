@@ -19,7 +19,7 @@ from querycloak.evaluation.numbered_logs import Steps
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.similar_queries import click_index, followers, suggested
 from querycloak.evaluation.subjects import CLICKS, LATER, NOTHING, UNKNOWN, lacks, without_a_word
-from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Measure, Subject
+from querycloak.evaluation.task import NO_DATA, READINGS, CaseScores, Logs, Subject
 
 OF_A_WORD = 64
 """Queries that are looked at for each word: those with the largest counts."""
@@ -87,7 +87,7 @@ _NAMES = ("P@5", "R@5")
 
 
 @dataclass(frozen=True)
-class Suggestion(CaseTask):
+class Suggestion:
     """For every prefix of a test session, five queries by what follows its last query and by shared clicks.
 
     A release of words suggests the query without one of its words, then released queries that share words with it.
@@ -103,10 +103,8 @@ class Suggestion(CaseTask):
     cosine_share: float = COSINE_SHARE
     most_queries_of_a_url: int | None = None
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Precision and recall of five suggestions."""
-        return tuple(RANK_MEASURES[name] for name in _NAMES)
+    measures = tuple(RANK_MEASURES[name] for name in _NAMES)
+    readings = READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes clicks, sequences of queries or words; the rule without data drops a word of the query."""

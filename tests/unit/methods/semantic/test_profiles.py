@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.evaluation.tasks.profiles import (
-    PROFILE_MEASURES,
+    CLOSENESS,
+    KEPT,
+    POOLED_MEASURES,
+    USER_MEASURES,
     closeness,
     divergences,
     on_topics,
@@ -84,10 +87,11 @@ def test_similarities_are_those_of_the_definition() -> None:
 
 
 def test_measures_are_declared() -> None:
-    assert list(PROFILE_MEASURES) == [
+    measures = (*USER_MEASURES, *POOLED_MEASURES, CLOSENESS, KEPT)
+    assert [measure.name for measure in measures] == [
         "profile_loss", "profile_loss_on_topics", "pooled_loss", "pooled_loss_on_topics", "closeness", "kept",
     ]  # fmt: skip
-    assert all(measure.meaning and measure.citation for measure in PROFILE_MEASURES.values())
+    assert all(measure.meaning and measure.citation for measure in measures)
 
 
 def people(users: int = 40) -> Profiled:
