@@ -140,7 +140,7 @@ def _spe(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
 
 
 def _highs_milp(_held: Any, *, rows: Any, goal: Any, seconds: float, **_: Any) -> dict[str, Any]:
-    from querycloak.reproduction.exact_programs import by_highs
+    from querycloak.reproduction.hong2012_tables import by_highs
 
     proved = by_highs(rows, goal, seconds)
     if proved.counts is None:

@@ -41,18 +41,13 @@ def audit_guarantee(
     plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Test a guarantee by runs on neighbouring logs."""
-    audit = audited_method(method, runs, seed, neighbours, quiet=quiet or as_json)
-    show_method_audit(audit, as_json=as_json)
-
-
-def audited_method(method: Method, runs: int, seed: int | None, neighbours: str | None, *, quiet: bool) -> MethodAudit:
-    """Audit with a bar on a terminal."""
     from querycloak.audits.guarantees.method_audit import audit_method
 
     method.check_inputs()
     kinds = None if neighbours is None else [kind.strip() for kind in neighbours.split(",")]
-    with _progress(quiet=quiet) as on_step:
-        return audit_method(method, runs=runs, seed=seed, neighbours=kinds, on_step=on_step)
+    with _progress(quiet=quiet or as_json) as on_step:
+        audit = audit_method(method, runs=runs, seed=seed, neighbours=kinds, on_step=on_step)
+    show_method_audit(audit, as_json=as_json)
 
 
 def show_method_audit(audit: MethodAudit, *, as_json: bool) -> None:

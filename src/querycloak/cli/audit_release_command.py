@@ -63,46 +63,26 @@ def audit_releases(
     quiet: options.Quiet = False,
 ) -> None:
     """Attack releases: what an attacker gains (private output)."""
-    audit = audited(
-        train, release, control, reading,
-        truth=truth, other_period=other_period, attacks=attack, out=out, quiet=quiet or as_json,
-    )  # fmt: skip
-    show_audit(audit, as_json=as_json, quiet=quiet)
-
-
-def audited(
-    train: str,
-    releases: Sequence[Path],
-    control: str | None,
-    reading: options.Reading,
-    *,
-    truth: Path | None,
-    other_period: str | None,
-    attacks: Sequence[str] | None,
-    out: Path | None,
-    quiet: bool,
-) -> ReleaseAudit:
-    """Read the logs as the options say, attack, and write the file that was asked for, if any."""
     from querycloak.audits.release_audit import audit_release, check_attacks
     from querycloak.evaluation.evaluation_file import check_evaluation_file, write_evaluation
     from querycloak.evaluation.target import Target
 
     if control is None:
         refuse("control", "a log of other users", None, "the other side of a split, test.parquet")
-    check_attacks(attacks, truth=truth, other_period=other_period)
+    check_attacks(attack, truth=truth, other_period=other_period)
     target = None if out is None else check_evaluation_file(out)
-    attacked = [Target.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    attacked = [Target.in_folder(folder) for folder in release]  # what is wrong with them is said at once
     reading = reading.with_attributes(name for each in attacked for name in each.attributes)
     beside, other = reading.prepared([control]), None if other_period is None else reading.prepared([other_period])
-    with reading.open([train], quiet=quiet, out=out) as ours:
+    with reading.open([train], quiet=quiet or as_json, out=out) as ours:
         theirs = beside.on(ours.engine, max_bad=reading.max_bad)
         earlier = None if other is None else other.on(ours.engine, max_bad=reading.max_bad)
         audit = audit_release(
-            ours, attacked, control=theirs, truth=truth, other_period=earlier, attacks=attacks, on_step=ours.progress
+            ours, attacked, control=theirs, truth=truth, other_period=earlier, attacks=attack, on_step=ours.progress
         )
     if target is not None:
         write_evaluation(audit.table(), audit.to_json(), target)
-    return audit
+    show_audit(audit, as_json=as_json, quiet=quiet)
 
 
 def show_audit(audit: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from querycloak.cli import generated_options, options
 from querycloak.cli.running import say, was_interrupted
-from querycloak.cli.terminal import print_json
+from querycloak.cli.terminal import print_json, step_progress
 from querycloak.comparison.comparison_views import TASK_VIEWS
 from querycloak.errors import CheckFailed, ParameterError
 from querycloak.pages.shown_text import NOTHING, PERCENT, shown_share
@@ -50,7 +50,21 @@ def compare(
     """Compare every method on one log, as a page (private output)."""
     if out is None:
         refuse("out", "the folder to write", None, "a comparison that was stopped goes on there")
-    comparison = compared(log, out, plan_of(epsilon, delta, releases), reading, truth, quiet=quiet or as_json)
+    from querycloak.comparison.comparison import compare_opened
+    from querycloak.comparison.comparison_folder import check_folder
+
+    planned = plan_of(epsilon, delta, releases)
+    options.check_apart(out, log)
+    check_folder(out)
+    needed = dict.fromkeys(name for each in planned for name in each.made().attributes)
+    prepared = reading.with_attributes(needed).prepared(log)
+    known = truth if truth is not None else truth_beside(log)
+    try:
+        with step_progress("comparing", quiet=quiet or as_json) as on_step, reading.opened(prepared) as opened:
+            comparison = compare_opened(opened, out, planned, truth=known, on_step=on_step, interrupted=was_interrupted)
+    except KeyboardInterrupt:
+        say(f"the comparison goes on where it was if you start it again with --out {shlex.quote(str(out))}")
+        raise
     show_comparison(comparison, as_json=as_json, quiet=quiet)
 
 
@@ -74,27 +88,6 @@ def _numbers(text: str | None) -> Sequence[float]:
     except ValueError:
         pass
     raise refusal("epsilon", "one number or several, with commas", text, "such as 1,8")
-
-
-def compared(
-    logs: list[str], out: Path, plan: list[PlannedRelease], reading: options.Reading, truth: Path | None, *, quiet: bool
-) -> Comparison:
-    """Check the folder, read the log by the options, and compare."""
-    from querycloak.cli.terminal import step_progress
-    from querycloak.comparison.comparison import compare_opened
-    from querycloak.comparison.comparison_folder import check_folder
-
-    options.check_apart(out, logs)
-    check_folder(out)
-    needed = dict.fromkeys(name for each in plan for name in each.made().attributes)
-    prepared = reading.with_attributes(needed).prepared(logs)
-    known = truth if truth is not None else truth_beside(logs)
-    try:
-        with step_progress("comparing", quiet=quiet) as on_step, reading.opened(prepared) as log:
-            return compare_opened(log, out, plan, truth=known, on_step=on_step, interrupted=was_interrupted)
-    except KeyboardInterrupt:
-        say(f"the comparison goes on where it was if you start it again with --out {shlex.quote(str(out))}")
-        raise
 
 
 def truth_beside(logs: Sequence[str]) -> Path | None:

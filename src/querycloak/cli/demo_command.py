@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 USERS = 1_000
 _PHRASES, _QUERIES, _COMPLETIONS = "phrases-e8", "queries-e8", 3
 _LETTERS = 4
-"""Letters of a shown beginning at least: "in" says little."""
+"""Least number of letters of a beginning that is shown."""
 _BEFORE = """\
 A search log of {users:,} invented people. Some of them typed secrets: their own
 name, a card number, a rare disease. Every method releases the searches of nine

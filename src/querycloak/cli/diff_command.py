@@ -47,25 +47,22 @@ def diff(
 
 def diff_lines(result: ReleaseDiff, fdr: float) -> list[str]:
     """Return the summary and the strongest changes, for a terminal of 80 columns."""
-    total = len(result.appeared) + len(result.vanished) + len(result.changed)
     summary = (
         f"{len(result.appeared):,} appeared, {len(result.vanished):,} vanished, {len(result.changed):,} changed beyond "
         f"noise, of {result.tested:,} keys; at most {fdr:.0%} of these are expected to be noise"
     )
     lines = textwrap.wrap(summary, _WIDTH)
-    shown = sorted((*result.appeared, *result.vanished, *result.changed), key=lambda each: each.q_value)[:_SHOWN]
-    lines += [_line(each) for each in shown]
-    if total > len(shown):
-        lines.append(f"... and {total - len(shown):,} more (--json lists all)")
+    lines += [_line(each) for each in result.strongest[:_SHOWN]]
+    more = len(result.strongest) - _SHOWN
+    lines += [f"... and {more:,} more (--json lists all)"] if more > 0 else []
     notes = (printable(f"note: {note}", _LONGEST) for note in result.notes)
     return [*lines, *(line for note in notes for line in textwrap.wrap(note, _WIDTH))]
 
 
 def _line(each: ChangedKey) -> str:
     counts = f"{_count(each.before)} -> {_count(each.after)}"
-    key = " | ".join(" > ".join(value) if isinstance(value, tuple) else str(value) for value in each.key.values())
     room = _WIDTH - 22 - len(each.table)
-    text = printable(key)
+    text = printable(each.text)
     shortened = text if len(text) <= room else f"{text[: room - 3]}..."
     return f"{counts:>18}  {each.table}  {shortened}".rstrip()
 

@@ -176,18 +176,8 @@ def _options_of_plan(kind: type, options: dict[str, Any], population: str, ledge
     taken = {each.name for each in options_of(kind)}
     if not set(planned) <= taken:
         raise ParameterError(Sentence("{plan_of} is for methods with one table of keys: queries and clicks"))
-    fixed = {
-        *planned,
-        "per_user",
-        "epsilon",
-        "delta",
-        "auto_share",
-        "two_draws",
-        "known",
-        "known_share",
-        "known_per_user",
-        "counts",
-    }
+    others = "per_user epsilon delta auto_share two_draws known known_share known_per_user counts"
+    fixed = {*planned, *others.split()}
     given = sorted(fixed & set(options))
     if given:
         raise ParameterError(
@@ -235,7 +225,7 @@ def typed_option(declared: Option, name: str) -> Any:
 
 
 def _instead_of(others: Sequence[str]) -> Callable[[typer.Context, typer.CallbackParam, Any], Any]:
-    """Let an option that is typed win over a plan that has it by another of its names."""
+    """Callback: a typed option overrides a plan that has it under another of its names."""
 
     def chosen(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
         source = context.get_parameter_source(str(param.name))

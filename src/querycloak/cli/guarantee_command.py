@@ -75,7 +75,7 @@ class Acceptance(NamedTuple):
 
     population: str | None
     more: int | None
-    """How many such releases in all the limit still admits; None if they cost nothing, or if it is refused."""
+    """Number of such releases that the limit still admits; None if they cost nothing, or if it is refused."""
     reason: str | None = None
 
     @property

@@ -88,7 +88,7 @@ _FEWER_USERS = {
     "queries": ("phrases", "counts words and sequences of words, which more people share than whole queries"),
     "sessions": ("queries", "counts single queries, which more people share than sequences"),
 }
-"""For each method the one whose keys more users share, and why."""
+"""By method: one whose keys more users share, and the reason."""
 
 
 def _when_few(method: Method, card: dict[str, Any]) -> str:

@@ -179,7 +179,7 @@ def _lacking(error: BaseException) -> str | None:
 
 
 def interrupted() -> int:
-    """Say so; the exit code of an interrupted command."""
+    """Report the interruption; returns its exit code."""
     say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
     try:
         sys.stdout.flush()

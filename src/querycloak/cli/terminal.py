@@ -54,7 +54,7 @@ class Watching:
             self.step("counting", 0.0)
 
     def step(self, what: str, share: float) -> None:
-        """A step is so far; at its beginning nobody knows how long it takes."""
+        """Show this share of a step; 0 shows a bar without an end."""
         total = 1.0 if share else None
         self._progress.update(self._task, description=what, total=total, completed=share, share=share)
 
@@ -97,7 +97,7 @@ def files_progress(*, quiet: bool) -> Iterator[Callable[[str, float], None] | No
 def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
     """A bar over steps of different lengths, with the time left; on a terminal only.
 
-    What was done before this process began says nothing about how fast it is.
+    The time left follows from the speed of this process: work of earlier ones does not count.
     """
     if quiet or not sys.stderr.isatty():
         yield None

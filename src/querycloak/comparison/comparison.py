@@ -116,7 +116,7 @@ def compare_opened(
     on_step: OnStep | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Comparison:
-    """Run a comparison to its end, and write its page."""
+    """Run a comparison and write its page. demo: the folder is the demo's, which replaces it."""
     require(COMPARE, "a comparison")
     if truth is not None and not (truth / "sensitive.parquet").is_file():
         refuse("truth", "a folder with sensitive.parquet", str(truth), "LOG.truth of a synthetic log is one")
@@ -136,9 +136,9 @@ def run_comparison(
     on_step: OnStep | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Comparison:
-    """Do all steps that are not done yet in the folder; the same log, plan and truth go on where they stopped.
+    """Run the steps that are left in the folder; the same log, plan and truth continue where they stopped.
 
-    interrupted: whether an error is only what a library made of an interrupt.
+    interrupted: True if the process was asked to end, also where a library turned that into an error.
     """
     with comparison_folder(out, identity_of(log, plan, truth), demo=demo) as folder:
         if not folder.state.get("complete"):

@@ -31,11 +31,6 @@ DEMO_LOG = "log.tsv.gz"
 KIND = FolderKind(STATE, {"querycloak": "comparison", "version": 1}, "a comparison began")
 
 
-def is_demo(folder: Path) -> bool:
-    """True if the demo made this folder."""
-    return bool((KIND.state(folder) or {}).get("demo"))
-
-
 def clear_demo(out: Path) -> None:
     """Remove what an earlier demo left; refuse what is none, and what holds anything that no demo makes."""
     if os.path.lexists(out):
@@ -46,7 +41,7 @@ def clear_demo(out: Path) -> None:
 
 
 def _check_demo(out: Path) -> None:
-    if out.is_symlink() or not is_demo(out):
+    if out.is_symlink() or not (KIND.state(out) or {}).get("demo"):
         raise ParameterError(f"{str(out)!r} is there, and no demo made it; name another folder, or move it away")
     made = {AUDIT, EVALUATION, PAGE, RELEASES, STATE, UNFINISHED, DEMO_LOG, f"{DEMO_LOG}{TRUTH_ENDING}"}
     others = sum(each.name not in made and not each.name.startswith(NOTED) for each in out.iterdir())

@@ -70,15 +70,11 @@ def missing_rows(task: Task, about: RowLabel, why: str) -> list[Row]:
 
 def audit_table(beside: StepRecord, steps: Sequence[StepRecord]) -> pa.Table:
     """Audit rows: baselines first, then every release."""
-    rows = list(beside["audit"])
+    rows, nothing = list(beside["audit"]), dict.fromkeys(COLUMNS)
     for step in steps:
-        rows += _missing_attacks(step) if step["failed"] else step["audit"]
+        failed = ({**nothing, "release": step["name"], "attack": attack, "why": step["failed"]} for attack in ATTACKS)
+        rows += failed if step["failed"] else step["audit"]
     return pa.Table.from_pylist(rows, pa.schema(list(COLUMNS.items())))
-
-
-def _missing_attacks(step: StepRecord) -> list[dict[str, Any]]:
-    nothing = dict.fromkeys(COLUMNS)
-    return [{**nothing, "release": step["name"], "attack": attack, "why": step["failed"]} for attack in ATTACKS]
 
 
 EXPERIMENT = (
@@ -88,7 +84,7 @@ EXPERIMENT = (
 GIVEN_UP = "the process ended twice while this was made; it may need more memory than there is"
 _BEGINNINGS = 2
 _WEIGHTS = {"split": 1.0, "baselines": 3.0, "release": 4.0, "task": 1.5}
-"""About how long steps take beside each other."""
+"""Relative durations of steps, about."""
 
 
 class Run:
@@ -131,6 +127,10 @@ class Run:
         if self._folder.steps.kept(step) is None:
             self._folder.steps.keep(step, work())
         self._done += self._weights()[step]
+
+    def _kept(self, step: str) -> StepRecord:
+        """Results of a step; empty if it is not done."""
+        return self._folder.steps.kept(step) or {}
 
     def _within(self, what: str, _: float) -> None:
         """Progress within a step."""
@@ -272,20 +272,20 @@ class Run:
         return kept_rows
 
     def _made_names(self) -> list[str]:
-        steps = {each.name: self._folder.steps.kept(f"release-{each.name}") or {} for each in self._plan}
+        steps = {each.name: self._kept(f"release-{each.name}") for each in self._plan}
         return [name for name, step in steps.items() if not step.get("failed")]
 
     def _assemble(self, seconds: float) -> None:
         """Write the tables and the data of the page; then remove the steps."""
-        steps = [self._folder.steps.kept(f"release-{each.name}") or {} for each in self._plan]
-        beside = self._folder.steps.kept("baselines") or {}
-        tasks = {task.name: (self._folder.steps.kept(f"task-{task.name}") or {})["rows"] for task in self._tasks}
+        steps = [self._kept(f"release-{each.name}") for each in self._plan]
+        beside = self._kept("baselines")
+        tasks = {task.name: self._kept(f"task-{task.name}")["rows"] for task in self._tasks}
         self._folder.write_table(EVALUATION, evaluation_table(tasks, beside, steps))
         self._folder.write_table(AUDIT, audit_table(beside, steps))
         left_out = ("audit", "profiles", "alarms")
         self._folder.keep(
             complete=True,
-            log=(self._folder.steps.kept("split") or {})["files"],
+            log=self._kept("split")["files"],
             truth=self._truth is not None,
             releases=[{key: value for key, value in step.items() if key not in left_out} for step in steps],
             alarms=[alarm for step in steps for alarm in step.get("alarms", ())],

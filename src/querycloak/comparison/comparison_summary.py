@@ -268,6 +268,7 @@ class _Reader:
         return _shares(view.share, self._evaluation[place], original)[0]
 
     def _original(self, task: str, part: str | None) -> float | None:
+        """The log's own value; None unless it is above 0."""
         place = self._values.get((ORIGINAL, task, TASK_VIEWS[task].measure, part))
         value = None if place is None else self._evaluation[place]["value"]
         return value if value is not None and value > 0 else None
@@ -276,8 +277,9 @@ class _Reader:
         places = self._settings.get((name, attack), [])
         if not places:
             return None
-        wanted = [place for place in places if (self._audit[place]["setting"] or "").startswith(_setting(attack))]
-        exact = [place for place in wanted if self._audit[place]["setting"] == _setting(attack)]
+        setting = ATTACK_VIEWS[attack].setting
+        wanted = [place for place in places if (self._audit[place]["setting"] or "").startswith(setting)]
+        exact = [place for place in wanted if self._audit[place]["setting"] == setting]
         place = (exact or wanted or places)[0]
         row = self._audit[place]
         idle = row["risk"] is not None and row["why"] is not None
@@ -286,10 +288,6 @@ class _Reader:
 
 def _coverage(row: Mapping[str, Any]) -> float | None:
     return row["answered"] / row["cases"] if row["cases"] and row["answered"] is not None else None
-
-
-def _setting(attack: str) -> str:
-    return ATTACK_VIEWS[attack].setting
 
 
 def _shares(kind: str, row: Mapping[str, Any], original: float) -> tuple[float, float | None, float | None]:

@@ -105,7 +105,7 @@ def promises_by_its_parameters_alone(trial: Trial) -> None:
 
 
 def releases_what_it_declares(trial: Trial) -> None:
-    """Something comes out, in tables of declared columns, in an order that says nothing about the log."""
+    """Something comes out, in tables of declared columns, in an order that reveals nothing about the log."""
     release = trial.outcome.release
     unknown = sorted(set(trial.method.reach()) - set(release.tables))
     if unknown:
@@ -190,7 +190,7 @@ def reads_nothing_if_it_is_refused(trial: Trial) -> None:
     gone = trial.folder / "gone.tsv"
     gone.write_bytes(trial.log_file.read_bytes())
     log = trial.log(gone)
-    gone.unlink()  # whoever reads it now fails
+    gone.unlink()  # reading it now fails
     ledger = trial.ledger("refusing", epsilon=1e-9, delta=0)
     _refused(trial.method, log, ledger, "nobody", ParameterError)
     if trial.method.proven().kind != "syntactic":  # which costs nothing, so that no limit refuses it
@@ -205,7 +205,7 @@ def _refused(method: Method, log: SearchLog, ledger: Ledger, population: str, ex
     except expected:
         return
     except QuerycloakError:
-        pass  # the log cannot be read, so that it was not refused before
+        pass  # the log could not be read: it was not refused before
     _broken("what the ledger does not allow must be refused before the log is read")
 
 

@@ -87,7 +87,7 @@ class Trial:
     """One method on one log. Rules look at what it gave; what several of them need is made once.
 
     log: the text of a log in AOL's form; without one, a small log that has something for most methods.
-    engine: DuckDB, unless given; whoever gives one closes it. also_on: an engine that must give the same.
+    engine: DuckDB unless given; the caller closes one that is given. also_on: an engine that must give the same.
     """
 
     def __init__(

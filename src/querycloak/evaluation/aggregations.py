@@ -51,7 +51,7 @@ def intervals(numerators: Sequence[Floats], denominators: Sequence[Floats]) -> l
     for numerator, denominator in zip(numerators, denominators, strict=True):
         with np.errstate(invalid="ignore", divide="ignore"):
             means = above[id(numerator)] / below[id(denominator)]
-        means = means[np.isfinite(means)]  # a resample without any of the users that count says nothing
+        means = means[np.isfinite(means)]  # a resample without any user that counts has no mean
         enough = np.count_nonzero(denominator) >= 2
         low, high = np.quantile(means, [tail, 1 - tail]) if enough else (np.nan, np.nan)
         bounds.append((float(low), float(high)))
@@ -79,7 +79,7 @@ _SUMS = ("numerator", "denominator")
 
 @dataclass(frozen=True)
 class RowLabel:
-    """Of whom and what rows are."""
+    """Release and task of a row."""
 
     release: str
     digest: str | None
@@ -102,7 +102,7 @@ class _Mean:
 
     @property
     def value(self) -> float | None:
-        """The mean; nothing if nothing counts."""
+        """The mean; None if nothing counts."""
         return _ratio(self.numerator, self.denominator)
 
     def over_users(self) -> _Mean:
@@ -183,7 +183,7 @@ def _counted(scores: CaseScores, there: NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def p_value(differences: Floats) -> float | None:
-    """Two-tailed t-test of users' differences against 0; 1 if all are 0, nothing of fewer than two users."""
+    """Two-tailed t-test of users' differences against 0; 1 if all are 0, None for fewer than two users."""
     if differences.size < 2:
         return None
     if not differences.any():

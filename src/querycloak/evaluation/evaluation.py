@@ -25,7 +25,7 @@ from querycloak.evaluation.evaluation_file import Row, table_of
 from querycloak.evaluation.subjects import QUERIES, NoData, Original, PlainKAnonymity, source_of
 from querycloak.evaluation.subjects import table_of as subject_table
 from querycloak.evaluation.target import Target, named_apart
-from querycloak.evaluation.task import CaseScores, Figure, Logs, Prepared, Subject, Task, tasks_named
+from querycloak.evaluation.task import CaseScores, Figure, Logs, Subject, Task, tasks_named
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.release import Release
@@ -141,21 +141,11 @@ def _rows(task: Task, logs: Logs) -> Iterator[Row]:
             for measure in task.measures:
                 yield from (replace(about.row(measure.name, None, reading), why=why) for reading in task.readings)
             continue
-        scores, figures = _scored(prepared, subject)
+        results = list(prepared.scores(subject))
+        scores = [each for each in results if isinstance(each, CaseScores)]
         original = original or scores
         yield from rows_of(about, scores, original, logs.test_users)
-        yield from (figure_row(about, figure) for figure in figures)
-
-
-def _scored(prepared: Prepared, subject: Subject) -> tuple[list[CaseScores], list[Figure]]:
-    scores: list[CaseScores] = []
-    figures: list[Figure] = []
-    for each in prepared.scores(subject):
-        if isinstance(each, CaseScores):
-            scores.append(each)
-        else:
-            figures.append(each)
-    return scores, figures
+        yield from (figure_row(about, each) for each in results if isinstance(each, Figure))
 
 
 def figure_row(about: RowLabel, figure: Figure) -> Row:

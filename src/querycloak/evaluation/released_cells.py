@@ -145,7 +145,11 @@ def counted_cells(log: SearchLog, kind: str, table: pa.Table, card: CellsOfCard)
         for group in _groups(log, users, truth, table, name, grouping, public, viewed=viewed)
     ]
     return CountedCells(
-        _whole(table[number]), _whole(joined["n"]), _whole(sizes["n"]), _whole(sizes["cells"]), tuple(groups)
+        whole_numbers(table[number]),
+        whole_numbers(joined["n"]),
+        whole_numbers(sizes["n"]),
+        whole_numbers(sizes["cells"]),
+        tuple(groups),
     )
 
 
@@ -166,9 +170,9 @@ def places_of(table: pa.Table, public: PublicCells, *, viewed: bool) -> pa.Array
     """The number of each row's public cell and, with views, of its bin of ranks."""
     place = np.zeros(table.num_rows, np.int64)
     for axis, stride in zip(public.axes, public.strides(), strict=True):
-        place += _whole(pc.index_in(table[axis.name], pa.array(axis.values))) * stride
+        place += whole_numbers(pc.index_in(table[axis.name], pa.array(axis.values))) * stride
     if viewed:
-        place = place * len(RANKS) + _whole(pc.index_in(table["ranks"], pa.array(RANKS)))
+        place = place * len(RANKS) + whole_numbers(pc.index_in(table["ranks"], pa.array(RANKS)))
     return pa.array(place)
 
 
@@ -196,7 +200,7 @@ def _groups(
     values = people["value"].combine_chunks()
     if name not in grouping.private:
         values = pa.array(public.axes[place].values).take(values)
-    number, volume_of = _whole(people["users"]), _whole(volumes["n"])
+    number, volume_of = whole_numbers(people["users"]), whole_numbers(volumes["n"])
     value = pc.fill_null(pc.index_in(table[name], values), -1).to_numpy().astype(np.int64)
     if len(values) <= MOST_VALUES:
         for at, text in enumerate(values.to_pylist()):
@@ -209,7 +213,8 @@ def _groups(
             yield Group(f"{name} of {low}-{10 * low - 1} users", rows_of_size, int(volume_of[within].sum()))
 
 
-def _whole(column: pa.ChunkedArray | pa.Array) -> Numbers:
+def whole_numbers(column: pa.ChunkedArray | pa.Array) -> Numbers:
+    """A column as an array; null is 0."""
     return np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), np.int64)
 
 

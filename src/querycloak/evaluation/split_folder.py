@@ -24,7 +24,7 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.reading.schema import CLICKED, ROWS
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, prepare, read
 from querycloak.logs.split import TEST, TRAIN, Split, moment_before
-from querycloak.releases.folder import Unfinished, WrittenFile, check_target, outside_releases
+from querycloak.releases.folder import Unfinished, check_target, outside_releases
 
 SPLIT = "split.json"
 _ROWS_IN_A_GROUP = 1 << 17
@@ -115,8 +115,9 @@ def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
         with ExitStack() as stack:
             sides = [stack.enter_context(_side(unfinished, name, schema)) for name in files]
             for batch in log.engine.stream(how.dealt(written_rows, moment)):
-                for side, kept in zip(sides, _dealt_out(batch, how), strict=True):
-                    side.take(batch, kept)
+                part, late = (batch.column(name).to_numpy(zero_copy_only=False) for name in ("part", "late"))
+                for side, kept in zip(sides, _masks(part, late, how), strict=True):
+                    side.take(batch, pa.array(kept))
         written = [Side(name, side.rows, number) for name, side, number in zip(files, sides, users, strict=True)]
         made = WrittenSplit(target, how, moment, tuple(written))
         with unfinished.file(SPLIT) as file:
@@ -157,11 +158,6 @@ def _users(log: SearchLog, how: Split, moment: datetime | None) -> list[int]:
     return [int(users[kept].sum()) for kept in _masks(part, late, how)] if users.size else [0] * (2 * len(how.places))
 
 
-def _dealt_out(batch: pa.RecordBatch, how: Split) -> Iterator[pa.Array]:
-    part, late = (batch.column(name).to_numpy(zero_copy_only=False) for name in ("part", "late"))
-    return (pa.array(kept) for kept in _masks(part, late, how))
-
-
 def _masks(part: Any, late: Any, how: Split) -> Iterator[Any]:
     """Masks of the rows of TRAIN and TEST at each place."""
     by_time = how.by == "time"
@@ -173,26 +169,22 @@ def _masks(part: Any, late: Any, how: Split) -> Iterator[Any]:
 
 @contextmanager
 def _side(unfinished: Unfinished, name: str, schema: pa.Schema) -> Iterator[_GrowingSide]:
-    with unfinished.file(name) as file, _GrowingSide(file, schema) as side:
+    with (
+        unfinished.file(name) as file,
+        pq.ParquetWriter(pa.PythonFile(file, mode="w"), schema, compression="zstd") as writer,
+    ):
+        side = _GrowingSide(writer, schema)
         yield side
+        side.write()
 
 
 class _GrowingSide:
     """A side while it is written, in row groups of a decent size."""
 
-    def __init__(self, file: WrittenFile, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._writer = pq.ParquetWriter(pa.PythonFile(file, mode="w"), schema, compression="zstd")
+    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema) -> None:
+        self._writer, self._schema = writer, schema
         self._waiting: list[pa.RecordBatch] = []
         self._rows_waiting = self.rows = 0
-
-    def __enter__(self) -> _GrowingSide:
-        return self
-
-    def __exit__(self, failure: object, *_: object) -> None:
-        if failure is None:
-            self._write()
-        self._writer.close()
 
     def take(self, batch: pa.RecordBatch, kept: pa.Array) -> None:
         """Add the rows that are kept."""
@@ -202,8 +194,9 @@ class _GrowingSide:
         self.rows += chosen.num_rows
         self._rows_waiting += chosen.num_rows
         if self._rows_waiting >= _ROWS_IN_A_GROUP:
-            self._write()
+            self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write the rows that wait, as one group."""
         self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
         self._waiting, self._rows_waiting = [], 0

@@ -9,6 +9,7 @@ of the log's value and add nothing to this rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import ibis
@@ -32,11 +33,6 @@ user, time, query."""
 _LEFT_OUT = "its rows hold other texts in place of what was asked"
 
 
-def _log_of(subject: Subject, column: str) -> bool:
-    """True if the subject has a log of what was asked, with this column."""
-    return "log" in subject.kinds and subject.rows.is_verbatim and column in subject.columns["log"]
-
-
 def source_of(subject: Subject, known: str) -> str | None:
     """The first table that holds the wanted knowledge."""
     in_log = {CLICKS: "url", LATER: "time", NEXT: "time", QUERIES: "query", ROWS: "time"}[known]
@@ -48,7 +44,10 @@ def source_of(subject: Subject, known: str) -> str | None:
         ROWS: (),
     }[known]
     present = [table for table in tables if table in subject.kinds]
-    return present[0] if present else "log" if _log_of(subject, in_log) else None
+    if present:
+        return present[0]
+    asked = "log" in subject.kinds and subject.rows.is_verbatim
+    return "log" if asked and in_log in subject.columns["log"] else None
 
 
 def lacks(subject: Subject, *known: str) -> str | None:
@@ -152,11 +151,6 @@ class Original(Baseline):
         left_out = () if _holds_clicks(self._train) else ("url",)
         return {kind: tuple(name for name in KINDS[kind].columns if name not in left_out) for kind in self.kinds}
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """None: no method made it."""
-        return {}
-
     def table(self, kind: str) -> pa.Table:
         """TRAIN in the form of this table."""
         made: Mapping[str, Callable[[], ir.Table]] = {
@@ -231,10 +225,7 @@ class PlainKAnonymity(Baseline):
         """The columns of each table."""
         return {kind: tuple(table.column_names) for kind, table in self._tables.items()}
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Number of users who must share a key."""
-        return {"min_users": MIN_USERS}
+    parameters: Mapping[str, Any] = MappingProxyType({"min_users": MIN_USERS})
 
     def table(self, kind: str) -> pa.Table:
         """One of its two tables."""
@@ -265,11 +256,6 @@ class NoData(Baseline):
         """The columns of each table."""
         columns = {"queries": ("query", "count"), "clicks": ("query", "url", "count")}
         return {kind: columns[kind] for kind in self.kinds}
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """None: nothing was chosen."""
-        return {}
 
     def table(self, kind: str) -> pa.Table:
         """Public phrases; in `clicks` with the address guessed from each."""

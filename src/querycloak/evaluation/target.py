@@ -52,7 +52,7 @@ class Target:
     """Tables as they were released, by attributes and ranks; `tables` has the sums of keys, and
     records of sessions as rows of a log."""
     log: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """How its log was read, from the card; empty for a log."""
+    """Reading options of its log, from the card; empty for a log."""
 
     @classmethod
     def of(cls, release: Release, name: str, *, owners: pa.Table | None = None) -> Target:

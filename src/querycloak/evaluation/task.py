@@ -72,6 +72,7 @@ class Baseline:
     digest = None
     rows = RowKind.ASKED
     variant = "default"
+    parameters: Mapping[str, Any] = MappingProxyType({})
 
 
 class Subject(Protocol):

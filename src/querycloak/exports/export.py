@@ -44,13 +44,12 @@ class Output:
 
     def _make_folder(self) -> None:
         """Make the folder; one that is there by now is somebody else's."""
-        taken = False
         try:
             self.path.mkdir()
         except FileExistsError:
-            taken = True
-        if taken:
-            raise ParameterError("the export appeared while it was written; nothing was changed; name another")
+            raise ParameterError(
+                "the export appeared while it was written; nothing was changed; name another"
+            ) from None
         self._is_made = True
 
     def write_beside(self, data: bytes, ending: str) -> None:

@@ -89,7 +89,7 @@ class OnePromise(NamedTuple):
 
 
 def for_one_person(summary: Summary) -> Iterator[OnePromise]:
-    """A part for each promise that some release makes."""
+    """Releases by the guarantee that they state."""
     groups: dict[tuple[str, ...], list[ReleaseSummary]] = {}
     for release in summary.made:
         groups.setdefault(_promise(release), []).append(release)
@@ -139,7 +139,7 @@ def _number_in(accounts: str) -> int:
 
 
 def _let_out(summary: Summary) -> list[ReleaseSummary]:
-    """Releases that let out a secret in somebody's own words."""
+    """Releases of verbatim rows of persons that contain a planted secret."""
     return [each for each in summary.made if _own_words(each) and (each.facts["secrets"] or {}).get("example")]
 
 

@@ -10,7 +10,7 @@ from querycloak.pages.charts import Picture, themed
 from querycloak.pages.layout import render, write_page
 
 if TYPE_CHECKING:
-    from querycloak.evaluation.release_diff import ChangedKey, ReleaseDiff
+    from querycloak.evaluation.release_diff import ReleaseDiff
 
 _LISTED = 50
 _KINDS = ("changed", "appeared", "vanished")
@@ -18,7 +18,7 @@ _KINDS = ("changed", "appeared", "vanished")
 
 def write_diff_page(result: ReleaseDiff, path: Path, *, fdr: float) -> Path:
     """Write a public page with the picture and the strongest changes."""
-    strongest = sorted((*result.appeared, *result.vanished, *result.changed), key=lambda each: each.q_value)
+    strongest = result.strongest
     page = render(
         "diff.html",
         title="Differences of two releases",
@@ -26,7 +26,7 @@ def write_diff_page(result: ReleaseDiff, path: Path, *, fdr: float) -> Path:
         result=result,
         fdr=fdr,
         picture=diff_picture(result) if strongest else None,
-        listed=[(each, _text(each)) for each in strongest[:_LISTED]],
+        listed=strongest[:_LISTED],
         more=max(len(strongest) - _LISTED, 0),
     )
     return write_page(page, path, private=False)
@@ -62,7 +62,3 @@ def _scatter(rows: list[dict[str, Any]], width: int) -> Any:
     same = alt.Chart(alt.Data(values=ends)).mark_line(strokeDash=[4, 3], color=palette.light("soft"))
     side = min(width - 80, 360)
     return (same.encode(x="before:Q", y="after:Q") + points).properties(width=side, height=side)
-
-
-def _text(each: ChangedKey) -> str:
-    return " | ".join(" > ".join(value) if isinstance(value, tuple) else str(value) for value in each.key.values())

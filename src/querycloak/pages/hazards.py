@@ -66,22 +66,30 @@ def _no_bound(release: Release) -> str | None:
     return {"syntactic": _say("rule"), "sampling-only": _say("one_step")}.get(release.proven.kind)
 
 
+def _limited(answer: Callable[[Release], Answered]) -> Callable[[Release], Answered]:
+    """The answer of a release that limits the knowledge about one person; others are open."""
+
+    def answered(release: Release) -> Answered:
+        reason = _no_bound(release)
+        return answer(release) if reason is None else (OPEN, reason)
+
+    return answered
+
+
 def _without_noise(release: Release) -> bool:
     return release.proven.kind == "syntactic" and release.counts in ("exact", "none")
 
 
+@_limited
 def _large_epsilon(release: Release) -> Answered:
-    if (reason := _no_bound(release)) is not None:
-        return OPEN, reason
     epsilon, _ = release.proven.numbers
     if epsilon <= CAUTIOUS:
         return GUARDED, _say("small_epsilon", epsilon=shown_up(epsilon))
     return OPEN, _say("large_epsilon", epsilon=shown_up(epsilon), cautious=CAUTIOUS)
 
 
+@_limited
 def _rare_catastrophe(release: Release) -> Answered:
-    if (reason := _no_bound(release)) is not None:
-        return OPEN, reason
     _, delta = release.proven.numbers
     if delta == 0:
         return GUARDED, _say("no_delta")
@@ -93,9 +101,8 @@ def _rare_catastrophe(release: Release) -> Answered:
     return GUARDED if small else OPEN, sentence
 
 
+@_limited
 def _unit(release: Release) -> Answered:
-    if (reason := _no_bound(release)) is not None:
-        return OPEN, reason
     if release.proven.unit != "user":
         return OPEN, _say("unit_query")
     if release.proven.neighbours == "replace-query":
@@ -103,9 +110,8 @@ def _unit(release: Release) -> Answered:
     return GUARDED, _say("unit_user")
 
 
+@_limited
 def _repeats(release: Release) -> Answered:
-    if (reason := _no_bound(release)) is not None:
-        return OPEN, reason
     return (OPEN, _say("repeats_query")) if release.proven.unit != "user" else (GUARDED, _say("repeats_user"))
 
 
@@ -113,14 +119,6 @@ def _deltas(release: Release) -> Answered:
     if release.proven.kind == "syntactic":
         return GUARDED, _say("deltas_rule")
     return GUARDED, _say("deltas", compared=release.proven.covers_release and release.proven.unit == "user")
-
-
-def _units(release: Release) -> Answered:
-    return GUARDED, _say("units", unit=release.proven.unit, neighbours=release.proven.neighbours)
-
-
-def _conversion(release: Release) -> Answered:
-    return GUARDED, _say("converted" if release.composition else "not_converted")
 
 
 def _home_made(release: Release) -> Answered:
@@ -217,18 +215,10 @@ def _text(release: Release) -> Answered:
     return (OPEN, _say("text_of_query")) if release.proven.unit != "user" else (GUARDED, _say("text_of_user"))
 
 
-def _interactive(release: Release) -> Answered:
-    return (YOURS, _say("not_charged")) if release.accounting.charge is None else (GUARDED, _say("charged"))
-
-
 def _side_channels(release: Release) -> Answered:
     if release.seeded:
         return OPEN, _say("from_a_seed")
     return YOURS, _say("side_channels_of_rule" if _without_noise(release) else "side_channels")
-
-
-def _collect_less(release: Release) -> Answered:
-    return YOURS, _say("collect_less", keep_url=release.log.get("keep_url"))
 
 
 _ALL: tuple[tuple[str, Callable[[Release], Answered]], ...] = (
@@ -237,8 +227,10 @@ _ALL: tuple[tuple[str, Callable[[Release], Answered]], ...] = (
     ("The unit must cover the harm that is feared", _unit),
     ("Limits for each event or period do not protect what repeats", _repeats),
     ("Guarantees with different deltas", _deltas),
-    ("Guarantees with different units cannot be compared", _units),
-    ("Converting between kinds of guarantees can mislead", _conversion),
+    ("Guarantees with different units cannot be compared",
+     lambda each: (GUARDED, _say("units", unit=each.proven.unit, neighbours=each.proven.neighbours))),
+    ("Converting between kinds of guarantees can mislead",
+     lambda each: (GUARDED, _say("converted" if each.composition else "not_converted"))),
     ("Other releases about the same people that are not private", _always(YOURS, "other_releases")),
     ("Home-made implementations", _home_made),
     ("Noise falls hardest on small groups", _small_groups),
@@ -250,10 +242,11 @@ _ALL: tuple[tuple[str, Callable[[Release], Answered]], ...] = (
     ("Synthetic data without differential privacy can be attacked", _synthetic),
     ("Deep synthesis can be worse than noisy counts", _always(GUARDED, "no_deep_model")),
     ("For text the unit is hard to define", _text),
-    ("Interactive use adds up", _interactive),
+    ("Interactive use adds up",
+     lambda each: (YOURS, _say("not_charged")) if each.accounting.charge is None else (GUARDED, _say("charged"))),
     ("Trust assumptions", _always(YOURS, "central")),
     ("Side channels: floating point, time, back ends", _side_channels),
     ("Security of the data", _always(YOURS, "security")),
     ("Access to the data", _always(YOURS, "access")),
-    ("Collect less", _collect_less),
-)
+    ("Collect less", lambda each: (YOURS, _say("collect_less", keep_url=each.log.get("keep_url")))),
+)  # fmt: skip

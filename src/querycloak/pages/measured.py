@@ -6,7 +6,7 @@ Figures of use become lines of a page: the release, the log itself, the rule wit
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -59,7 +59,9 @@ def measured(
     digest, stand_in = digest_of(release), None
     if measured_on is not None:
         digest = stand_in = _stand_in(measured_on, card)
-    rows = [] if evaluation is None else _rows_of(evaluation, digest, "evaluation")
+    rows: Rows = []
+    if evaluation is not None:
+        rows = _beside(_results(_document(evaluation, "evaluation"), "evaluation"), digest, "evaluation")
     attacks: Rows = []
     method = None
     for path in audits:
@@ -101,10 +103,6 @@ def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:
 def _limit(proven: Mapping[str, Any]) -> dict[str, Any]:
     """A guarantee without what is left unprotected: that may depend on how a release was made."""
     return {name: value for name, value in proven.items() if name != "unprotected"}
-
-
-def _rows_of(given: Given, digest: str, what: str) -> Rows:
-    return _beside(_results(_document(given, what), what), digest, what)
 
 
 def _document(given: Given, what: str) -> Any:
@@ -158,22 +156,9 @@ def public_figures(evaluated: Sequence[Mapping[str, Any]], method: str) -> list[
     The rule without data and the synthetic log itself stand beside it. method: of the release.
     """
     rows = [row for row in evaluated if row.get("reading") == "all"]
-    values = {(row["release"], *_case(row)): row.get("value") for row in rows}
+    baselines = _baselines(rows)
     own = [row for row in rows if row["release"] == method and row.get("value") is not None]
-    whole = {(row["task"], row["measure"]) for row in own if not row.get("slice")}
-    return [
-        {
-            **row,
-            **_meaning(row),
-            "without_data": values.get((NO_DATA, *_case(row))),
-            "original": values.get((ORIGINAL, *_case(row))),
-        }
-        for row in own
-        if not row.get("slice") or (row["task"], row["measure"]) not in whole
-    ]
-
-
-_BESIDE_ALL = ("answered", "common")
+    return [{**row, **_meaning(row), **_beside_case(baselines, row)} for row in _shown(own)]
 
 
 def private_figures(evaluated: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -182,28 +167,39 @@ def private_figures(evaluated: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     The original and the rule without data stand beside it. A measure with slices alone has a line for each slice.
     """
     rows = [row for row in evaluated if row.get("digest")]
-    answered, common = ({_case(row): row for row in rows if row.get("reading") == name} for name in _BESIDE_ALL)
-    original, without_data = (
-        {_case(row): row["value"] for row in evaluated if row["release"] == name and row.get("reading") == "all"}
-        for name in (ORIGINAL, NO_DATA)
+    answered, common = (
+        {_case(row): row for row in rows if row.get("reading") == name} for name in ("answered", "common")
     )
-    whole = {(row["task"], row["measure"]) for row in rows if not row.get("slice")}
+    baselines = _baselines(row for row in evaluated if row.get("reading") == "all")
     lines = []
-    for row in (row for row in rows if row.get("reading") == "all"):
-        if row.get("slice") and (row["task"], row["measure"]) in whole:
-            continue
+    for row in (row for row in _shown(rows) if row.get("reading") == "all"):
         case = _case(row)
         has_cases = case in answered and row.get("cases") and row.get("answered") is not None
         lines.append({
             **row,
             **_meaning(row),
-            "original": original.get(case),
-            "without_data": without_data.get(case),
+            **_beside_case(baselines, row),
             "coverage": row["answered"] / row["cases"] if has_cases else None,
             "answered_value": answered.get(case, {}).get("value"),
             "original_answered": common.get(case, {}).get("value"),
         })  # fmt: skip
     return lines
+
+
+def _shown(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Rows without a slice, and all slices of measures that have slices alone."""
+    whole = {(row["task"], row["measure"]) for row in rows if not row.get("slice")}
+    return (row for row in rows if not row.get("slice") or (row["task"], row["measure"]) not in whole)
+
+
+def _baselines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
+    """Values of the original and of the rule without data, by name and case."""
+    return {(row["release"], *_case(row)): row.get("value") for row in rows if row["release"] in (ORIGINAL, NO_DATA)}
+
+
+def _beside_case(baselines: Mapping[tuple[Any, ...], Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"without_data": NO_DATA, "original": ORIGINAL}
+    return {shown: baselines.get((name, *_case(row))) for shown, name in names.items()}
 
 
 def _case(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ UNITS = {
     "household": "one household. All of its members are protected together, and so is each of them.",
     "user": "whatever the log calls a user. Find out what that is before you sign: an account, a cookie or a device.",
 }
-"""Who a user may be, and what follows for people."""
+"""Kinds of users, each with its consequence for people."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from querycloak.logs.choices import PERIODS, Choices
@@ -47,7 +48,7 @@ def period_picture(release: Release, described: Description) -> Picture | None:
 
 
 def _periods(release: Release, period: str, series: dict[str, list[tuple[str, int]]]) -> Sequence[str]:
-    """All periods of the log, by its card: one without any row is a gap, too."""
+    """All periods of the log by its card, those without a row included; the released ones if the card has no dates."""
     since, until = (release.log.get(name) for name in ("since", "until"))
     if since is None or until is None:
         return sorted({at for points in series.values() for at, _ in points})
@@ -57,7 +58,7 @@ def _periods(release: Release, period: str, series: dict[str, list[tuple[str, in
 def _largest(
     rows: Sequence[dict[str, Any]], names: Sequence[str], period: str, number: str
 ) -> dict[str, list[tuple[str, int]]]:
-    """The largest series by name: periods and counts, in order of time; nulls are left out."""
+    """The series with the largest sums, by name: (period, count) in order of time, without nulls."""
     series: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
     for row in rows:
         if row[number] is not None:
@@ -79,7 +80,8 @@ def _picture(
     series: dict[str, list[tuple[str, int]]], kind: str, period: str, number: str, margin: int, periods: Sequence[str]
 ) -> Picture:
     rows = [_row(name, at, dict(points).get(at), margin) for name, points in series.items() for at in periods]
-    ends = [(min(points, key=_count), max(points, key=_count), name, points) for name, points in series.items()]
+    count = itemgetter(1)
+    ends = [(min(points, key=count), max(points, key=count), name, points) for name, points in series.items()]
     text = "; ".join(
         f"{name}: {len(points)} of {len(periods)}, from {low[1]:,} ({low[0]}) to {high[1]:,} ({high[0]})"
         for low, high, name, points in ends
@@ -93,13 +95,9 @@ def _picture(
 
 
 def _row(name: str, at: str, count: int | None, margin: int) -> dict[str, Any]:
-    """A point and its margin; nulls, which interrupt the line, where there is none."""
+    """A point and its margin; nulls where no number came out, which interrupt the line."""
     low, high = (None, None) if count is None else (max(count - margin, 0), count + margin)
     return {"series": name, "period": at, "count": count, "low": low, "high": high}
-
-
-def _count(point: tuple[str, int]) -> int:
-    return point[1]
 
 
 def _chart(rows: Sequence[dict[str, Any]], names: Sequence[str], periods: Sequence[str], width: int) -> Any:

@@ -49,9 +49,9 @@ class Signing:
     measured: Measurements
     account: Account | None
     unit: str | None = None
-    """Who a user is, in words for the page; None if nobody said it."""
+    """Kind of user, in words for the page; None if it was not stated."""
     files: Sequence[tuple[str, str, str]] = ()
-    """Private files, what is in them, and until when they are kept."""
+    """Private files: name, content, and end of their keeping."""
     draft: bool = False
     """True for a page about a trial release, which nobody is to sign."""
     publishable: tuple[str, Sequence[Mapping[str, Any]]] | None = None

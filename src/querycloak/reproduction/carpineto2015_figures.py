@@ -6,7 +6,7 @@ affinity, WNGEN generalisation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -115,14 +115,14 @@ def gram_statistics(engine: Engine, uses: ir.Table, least: int) -> list[dict[str
     return rows
 
 
-def top_concepts(concepts: Concepts, top: int = TOP) -> dict[str, list[dict[str, Any]]]:
+def top_concepts(concepts: Concepts) -> dict[str, list[dict[str, Any]]]:
     """Table 3: the pairs and triples of words with the most mutual information."""
     names = concepts.names.to_pylist()
     lengths = np.array([name.count(" ") + 1 for name in names])
     best_concepts = {}
     for length, title in ((2, "bigrams"), (LONGEST, "trigrams")):
         places = np.flatnonzero(lengths == length)
-        best = sorted(places.tolist(), key=lambda place: (-int(concepts.weights[place]), names[place]))[:top]
+        best = sorted(places.tolist(), key=lambda place: (-int(concepts.weights[place]), names[place]))[:TOP]
         best_concepts[title] = [{"words": names[place], "score": int(concepts.weights[place]) / GRID} for place in best]
     return best_concepts
 
@@ -151,7 +151,7 @@ def _children(tree: Tree, concept: int) -> list[int]:
 
 
 def _third_level(tree: Tree) -> NDArray[np.int64]:
-    """For every concept the one of the first three levels that it is or lies under."""
+    """Ancestor of each concept on the first three levels; itself if it lies on one."""
     ancestors = np.arange(len(tree.parents))
     second = tree.parents == tree.root
     top = second | second[tree.parents]  # levels two and three; the root is among the first
@@ -195,18 +195,15 @@ def affinity_figures(
     thetas: Sequence[float] = THETAS,
     ks: Sequence[int] = KS,
     concept_users: float = DEFAULT_CONCEPT_USERS,
-    min_word_users: int = 2,
-    max_neighbours: Mapping[float, int] | None = None,
 ) -> AffinityFigures:
     """Compute every figure; `sensitive` has the columns user and query, `user` is the one of 5(b) and Table 4.
 
     Without a user it is the one with the most sensitive queries that somebody else protects. Without labels Table 4 has
     all queries of the user.
-    `max_neighbours` may bound the lists at some thetas.
     """
     uses = uses_of(log)
     log.checked()
-    expansion = expand_log(log, uses, concept_users, min_word_users, log.progress)
+    expansion = expand_log(log, uses, concept_users, 2, log.progress)
     expanded = expansion.expanded
     degrees = {"EQ": expanded.own_users}
     for theta in thetas:
@@ -215,7 +212,7 @@ def affinity_figures(
             expansion,
             method.millionths,
             max(ks),
-            max_neighbours=(max_neighbours or {}).get(theta),
+            max_neighbours=None,
             threads=log.engine.threads,
             progress=lambda share: log.progress("comparing queries", share),
         )
@@ -284,15 +281,11 @@ def _figure_7(log: SearchLog, uses: ir.Table, degrees: dict[str, NDArray[np.int3
     tree = Tree.of(taxonomy)
     curves["WNGEN"] = [
         ncp_of_generalisation(
-            generalised.concepts, _without_root(generalised.becomes(k), tree.root), covered, words, tree.leaves_under
+            generalised.concepts, np.where(becomes == tree.root, -1, becomes), covered, words, tree.leaves_under
         )
-        for k in ks
+        for becomes in map(generalised.becomes, ks)
     ]
     return curves
-
-
-def _without_root(becomes: NDArray[np.int32], root: int) -> NDArray[np.int32]:
-    return np.where(becomes == root, -1, becomes).astype(np.int32)
 
 
 def _searches(log: SearchLog, uses: ir.Table, queries: int) -> NDArray[np.int64]:

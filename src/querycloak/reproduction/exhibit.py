@@ -127,14 +127,14 @@ def all_of(findings: Sequence[bool | None]) -> bool | None:
 
 
 def insignificant(difference: Mapping[str, Any]) -> bool | None:
-    """Whether the paper's own test, two-tailed, finds no difference; None with fewer than 50 answered cases."""
+    """True if the paper's own test, two-tailed, finds no difference; None with fewer than 50 answered cases."""
     if difference.get("p_value") is None or difference["answers"] < LEAST_HITS:
         return None
     return bool(difference["p_value"] >= SIGNIFICANT)
 
 
 def equivalent(difference: Mapping[str, Any]) -> bool | None:
-    """Two one-sided tests (TOST): whether the 95 % interval lies within the margin; None if it covers its edge.
+    """Two one-sided tests (TOST): True if the 95 % interval lies within the margin; None if it covers its edge.
 
     Fewer than 50 answered cases tell nothing.
     """
@@ -164,6 +164,11 @@ def order_words(values: Mapping[str, float | None]) -> str:
 def rises(values: Sequence[float | None]) -> bool:
     """True if each value is above the one before; a missing value breaks the order."""
     return all(a is not None and b is not None and a < b for a, b in itertools.pairwise(values))
+
+
+def four(value: float | None) -> float | None:
+    """Four decimals; None stays None."""
+    return None if value is None else round(value, 4)
 
 
 def number(value: float | int | None, digits: int = 4) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from querycloak.reproduction.exhibit import Chart, Exhibit, Grid, Series, rises
+from querycloak.reproduction.exhibit import Chart, Exhibit, Grid, Series, four, rises
 from querycloak.reproduction.hong2012_tables import FREQUENT, PROOF, SIZES, SUPPORTS, TABLE_6
 from querycloak.reproduction.workbench import Workbench
 
@@ -69,8 +69,8 @@ def tables_5_and_6(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> list[
                 "support": f"1/{round(1 / row['support'])}", "printed |O|": row["claimed_size"],
                 "printed": row[printed],
                 "our |O|": row["size"], "frequent pairs": row["frequent_pairs"],
-                "LP + floor (paper)": _four(row.get(floored)), "best": _four(row.get(key)),
-                **({"no choice has less than": _four(row.get("distance_at_least"))} if key == "distance" else {}),
+                "LP + floor (paper)": four(row.get(floored)), "best": four(row.get(key)),
+                **({"no choice has less than": four(row.get("distance_at_least"))} if key == "distance" else {}),
             }
             for row in rows
         ]  # fmt: skip
@@ -113,10 +113,6 @@ def _at_support(rows: Sequence[Mapping[str, Any]], what: str, key: str, floored:
     return Chart(f"{what}, support 1/500", "printed |O|", what.lower(), series)
 
 
-def _four(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
-
-
 def precision(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
     """Section 6.3's sentence on precision."""
     known = [row for row in rows if "precision" in row]
@@ -150,7 +146,7 @@ def figure_3c(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
     shown = [
         {
             "printed |O|": size, "support": f"1/{round(1 / support)}",
-            "from Tables 5 and 6": round(printed[size][place], 5), "ours": _four(ours[size][place]),
+            "from Tables 5 and 6": round(printed[size][place], 5), "ours": four(ours[size][place]),
         }
         for size in sizes
         for place, support in enumerate(SUPPORTS)
@@ -191,7 +187,7 @@ def figure_3(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
         {
             "e^eps": row["exp_epsilon"], "delta": row["delta"], "our |O|": row["size"],
             "feasible": "yes" if row["feasible"] else "no",
-            "recall": _four(row.get("recall")), "sum of distances": _four(row.get("distance")),
+            "recall": four(row.get("recall")), "sum of distances": four(row.get("distance")),
         }
         for row in rows
     ]  # fmt: skip

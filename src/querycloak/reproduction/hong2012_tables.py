@@ -6,6 +6,7 @@ without noise: private output, unless the log is synthetic.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -17,16 +18,16 @@ from numpy.typing import NDArray
 
 from querycloak.evaluation.tasks.pairs import diff_ratio
 from querycloak.methods.optimal.holdings import Holdings
-from querycloak.methods.optimal.objectives import Objective, objective
+from querycloak.methods.optimal.objectives import FloatArray, Objective, objective
 from querycloak.papers.hong2012 import sample
 from querycloak.papers.output_counts.constraints import UNIT, Packing, PairLimit, limit, packing
-from querycloak.papers.output_counts.solver import Solution, solve
+from querycloak.papers.output_counts.solver import Solution, solve, within_rows
 from querycloak.papers.output_counts.whole_counts import eliminate, exchange
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
-from querycloak.reproduction.exact_programs import by_highs
 
 EXP_EPSILONS = (1.001, 1.01, 1.1, 1.4, 1.7, 2.0, 2.3)
 DELTAS = (1e-4, 1e-3, 1e-2, 1e-1, 0.2, 0.5, 0.8)
+_GRID = tuple(itertools.product(EXP_EPSILONS, DELTAS))
 SUPPORTS = (1 / 1000, 1 / 750, 1 / 500, 1 / 250, 1 / 100)
 SIZES = (3000, 4000, 5000, 6000, 7000, 8000)
 LARGEST = 13_088
@@ -106,20 +107,6 @@ class OptimalTables:
     seconds: float = 10.0
     _solved: dict[tuple[Any, ...], Solution] = field(default_factory=dict, repr=False)
 
-    def all(self, randomness: Randomness) -> dict[str, Any]:
-        """Every table and figure by name, as plain values."""
-        return {
-            "log": self.log(),
-            "proof": list(PROOF),
-            "table_4": self.table_4(),
-            "table_5_and_6": self.table_5_and_6(),
-            "table_7": self.table_7(),
-            "figure_3_a_and_b": self.figure_3(),
-            "figure_4": self.figure_4(),
-            "figure_5": self.figure_5(),
-            "figure_6": self.figure_6(randomness),
-        }
-
     def log(self) -> dict[str, int]:
         """Table 3, its last column: what is left without pairs of a single user."""
         return {
@@ -133,26 +120,20 @@ class OptimalTables:
     def table_4(self) -> list[dict[str, Any]]:
         """The largest output: as printed, the most that any log of this many users allows, and this log's."""
         rows = []
-        for exp_epsilon, printed in zip(EXP_EPSILONS, TABLE_4, strict=True):
-            for delta, claimed in zip(DELTAS, printed, strict=True):
-                bound = _limit(exp_epsilon, delta)
-                most = PAPER_USERS * bound.units / UNIT
-                solution = self.largest(bound)
-                rows.append(
-                    {
-                        "exp_epsilon": exp_epsilon,
-                        "delta": delta,
-                        "claimed": claimed,
-                        "claimed_at_most": most,
-                        "claimed_feasible": claimed <= most,
-                        "users_times_limit": self.holdings.users * bound.units / UNIT,
-                        "relaxed": solution.relaxed.value,
-                        "relaxed_at_most": solution.relaxed.bound,
-                        "relaxed_floored": int(solution.floored.sum()),
-                        "found": int(solution.value),
-                        "at_most": int(solution.bound),
-                    }
-                )
+        for (exp_epsilon, delta), claimed in zip(_GRID, itertools.chain(*TABLE_4), strict=True):
+            bound = _limit(exp_epsilon, delta)
+            most = PAPER_USERS * bound.units / UNIT
+            solution = self.largest(bound)
+            rows.append(
+                {
+                    "exp_epsilon": exp_epsilon, "delta": delta, "claimed": claimed, "claimed_at_most": most,
+                    "claimed_feasible": claimed <= most,
+                    "users_times_limit": self.holdings.users * bound.units / UNIT,
+                    "relaxed": solution.relaxed.value, "relaxed_at_most": solution.relaxed.bound,
+                    "relaxed_floored": int(solution.floored.sum()),
+                    "found": int(solution.value), "at_most": int(solution.bound),
+                }
+            )  # fmt: skip
         return rows
 
     def table_5_and_6(self) -> list[dict[str, Any]]:
@@ -163,19 +144,16 @@ class OptimalTables:
         bound = _limit(2.0, 0.5)
         largest = self.largest(bound)
         rows = []
-        for i, support in enumerate(SUPPORTS):
-            for j, printed_size in enumerate(SIZES):
+        for support, recalls, distances in zip(SUPPORTS, TABLE_5, TABLE_6, strict=True):
+            for printed_size, recall, distance in zip(SIZES, recalls, distances, strict=True):
                 size = max(1, round(printed_size / LARGEST * largest.value))
                 rows.append(
                     {
-                        "support": support,
-                        "claimed_size": printed_size,
-                        "claimed_recall": TABLE_5[i][j],
-                        "claimed_distance": TABLE_6[i][j],
-                        "claimed_at_most": PAPER_USERS * bound.units / UNIT,
-                        **self._frequent(bound, support, size),
+                        "support": support, "claimed_size": printed_size,
+                        "claimed_recall": recall, "claimed_distance": distance,
+                        "claimed_at_most": PAPER_USERS * bound.units / UNIT, **self._frequent(bound, support, size),
                     }
-                )
+                )  # fmt: skip
         return rows
 
     def table_7(self) -> list[dict[str, Any]]:
@@ -189,56 +167,36 @@ class OptimalTables:
             claimed = share * PAPER_PAIRS
             rows.append(
                 {
-                    "exp_epsilon": exp_epsilon,
-                    "delta": delta,
-                    "claimed_share": share,
-                    "claimed_pairs": round(claimed),
-                    "claimed_at_most": most,
-                    "claimed_feasible": claimed <= most,
-                    "pairs": self.holdings.pairs,
+                    "exp_epsilon": exp_epsilon, "delta": delta, "claimed_share": share, "claimed_pairs": round(claimed),
+                    "claimed_at_most": most, "claimed_feasible": claimed <= most, "pairs": self.holdings.pairs,
                     **self._diverse(bound),
                 }
-            )
+            )  # fmt: skip
         return rows
 
     def figure_3(self) -> list[dict[str, Any]]:
         """Recall and sum of support distances over (epsilon, delta), at one output size; none where it is too large."""
         size = max(1, round(SIZES[0] / LARGEST * self.largest(_limit(2.0, 0.5)).value))
         return [
-            {
-                "exp_epsilon": exp_epsilon,
-                "delta": delta,
-                **self._frequent(_limit(exp_epsilon, delta), 1 / 500, size),
-            }
-            for exp_epsilon in EXP_EPSILONS
-            for delta in DELTAS
+            {"exp_epsilon": e, "delta": delta, **self._frequent(_limit(e, delta), 1 / 500, size)} for e, delta in _GRID
         ]
 
     def figure_4(self) -> list[dict[str, Any]]:
         """The share of distinct pairs over (epsilon, delta): by the paper's elimination, and by ours."""
-        rows = []
-        for exp_epsilon in EXP_EPSILONS:
-            for delta in DELTAS:
-                bound = _limit(exp_epsilon, delta)
-                goal = objective("diversity", self.holdings.totals)
-                solution = self._most_diverse(bound)
-                rows.append(
-                    {
-                        "exp_epsilon": exp_epsilon,
-                        "delta": delta,
-                        "spe": int(eliminate(packing(self.holdings, bound, goal)).sum()) / self.holdings.pairs,
-                        "ours": solution.value / self.holdings.pairs,
-                        "at_most": solution.bound / self.holdings.pairs,
-                    }
-                )
+        pairs, rows = self.holdings.pairs, []
+        for exp_epsilon, delta in _GRID:
+            bound = _limit(exp_epsilon, delta)
+            solution = self._most_diverse(bound)
+            spe = int(eliminate(self._diversity(bound)[0]).sum())
+            shares = {"spe": spe / pairs, "ours": solution.value / pairs, "at_most": solution.bound / pairs}
+            rows.append({"exp_epsilon": exp_epsilon, "delta": delta, **shares})
         return rows
 
     def figure_5(self) -> list[dict[str, Any]]:
         """Seconds that each solver takes for D-UMP: at the paper's (1.7, 1e-3), and where something can come out."""
         rows = []
         for exp_epsilon, delta in ((1.7, 1e-3), (2.0, 0.5)):
-            goal = objective("diversity", self.holdings.totals)
-            constraints = packing(self.holdings, _limit(exp_epsilon, delta), goal)
+            constraints, goal = self._diversity(_limit(exp_epsilon, delta))
             works: dict[str, Callable[[], IntArray]] = {
                 "spe": lambda c=constraints: eliminate(c),  # type: ignore[misc]
                 "ours": lambda c=constraints, g=goal: solve(c, g).counts,  # type: ignore[misc]
@@ -248,16 +206,13 @@ class OptimalTables:
                 start = time.perf_counter()
                 counts = work()
                 taken = time.perf_counter() - start
+                limit_of = self.seconds if name == "highs" else None
                 rows.append(
                     {
-                        "exp_epsilon": exp_epsilon,
-                        "delta": delta,
-                        "solver": name,
-                        "seconds": taken,
-                        "at_most_seconds": None if name in ("spe", "ours") else self.seconds,
-                        "pairs": int(counts.sum()),
+                        "exp_epsilon": exp_epsilon, "delta": delta, "solver": name, "seconds": taken,
+                        "at_most_seconds": limit_of, "pairs": int(counts.sum()),
                     }
-                )
+                )  # fmt: skip
         return rows
 
     def figure_6(self, randomness: Randomness, runs: int = 10) -> list[dict[str, Any]]:
@@ -285,9 +240,13 @@ class OptimalTables:
         goal = objective("size", self.holdings.totals)
         return self._solve(("size", bound), packing(self.holdings, bound, goal), goal)
 
-    def _most_diverse(self, bound: PairLimit) -> Solution:
+    def _diversity(self, bound: PairLimit) -> tuple[Packing, Objective]:
+        """The program D-UMP at this limit."""
         goal = objective("diversity", self.holdings.totals)
-        return self._solve(("diversity", bound), packing(self.holdings, bound, goal), goal)
+        return packing(self.holdings, bound, goal), goal
+
+    def _most_diverse(self, bound: PairLimit) -> Solution:
+        return self._solve(("diversity", bound), *self._diversity(bound))
 
     def _solve(self, key: tuple[Any, ...], rows: Packing, goal: Objective, begun: IntArray | None = None) -> Solution:
         """The better of our search and HiGHS's, with the smaller of both bounds; every exhibit takes it from here."""
@@ -343,8 +302,7 @@ class OptimalTables:
         }
 
     def _diverse(self, bound: PairLimit) -> dict[str, Any]:
-        goal = objective("diversity", self.holdings.totals)
-        constraints = packing(self.holdings, bound, goal)
+        constraints, goal = self._diversity(bound)
         ours = self._most_diverse(bound)
         return {
             "spe": int(eliminate(constraints).sum()),
@@ -357,3 +315,70 @@ class OptimalTables:
 
 def _limit(exp_epsilon: float, delta: float) -> PairLimit:
     return limit(math.log(exp_epsilon), delta)
+
+
+@dataclass(frozen=True, eq=False)
+class Proved:
+    """Counts that a solver found, and the bound that it proved; counts are None if it found none in time.
+
+    The bound is computed in floats, with the solver's tolerance of 1e-6.
+    """
+
+    counts: IntArray | None
+    value: float
+    bound: float
+
+
+def by_highs(rows: Packing, goal: Objective, seconds: float) -> Proved:
+    """Branch and bound by HiGHS; for objectives without a value of a pair's being there.
+
+    Variables: the count of each pair that can come out at all and, for a distance, how far each frequent one is off.
+    """
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    if goal.diversity.any():
+        raise TypeError("HiGHS is given sums of counts and of distances only")
+    able = np.flatnonzero(rows.most)
+    near = np.flatnonzero(goal.goal[able] >= 0) if goal.distance else np.zeros(0, np.int64)
+    lost = goal.distance * float(goal.goal[(goal.goal >= 0) & (rows.most == 0)].sum())
+    if able.size == 0:
+        return Proved(np.zeros(rows.pairs, np.int64), -lost, -lost)
+    owner = np.repeat(np.arange(rows.pairs), np.diff(rows.starts))
+    shares = sparse.csr_matrix(
+        (rows.weight / rows.capacity[rows.row], (rows.row, owner)), shape=(rows.capacity.size, rows.pairs)
+    )[:, able]
+    off = sparse.csr_matrix((np.ones(near.size), (np.arange(near.size), near)), shape=(near.size, able.size))
+    unit, aims = sparse.identity(near.size, format="csr"), goal.goal[able][near]
+    constraints = [
+        LinearConstraint(sparse.hstack([shares, sparse.csr_matrix((shares.shape[0], near.size))]), -np.inf, 1.0)
+    ]
+    if near.size:
+        constraints.append(LinearConstraint(sparse.hstack([off, -unit]), -np.inf, aims))
+        constraints.append(LinearConstraint(sparse.hstack([off, unit]), aims, np.inf))
+    if goal.total is not None:
+        total = np.concatenate([np.ones(able.size), np.zeros(near.size)])[None]
+        constraints.append(LinearConstraint(total, goal.total if goal.total_exact else -np.inf, goal.total))
+    solved = milp(
+        np.concatenate([np.full(able.size, -goal.size), np.full(near.size, goal.distance)]),
+        constraints=constraints,
+        integrality=np.concatenate([np.ones(able.size), np.zeros(near.size)]),
+        bounds=Bounds(0, np.concatenate([rows.most[able].astype(np.float64), np.full(near.size, np.inf)])),
+        options={"time_limit": seconds},
+    )
+    bound = math.inf if solved.mip_dual_bound is None else -float(solved.mip_dual_bound) - lost
+    return Proved(*_counts(rows, goal, able, solved.x), bound)
+
+
+def _counts(
+    rows: Packing, goal: Objective, able: IntArray, solution: FloatArray | None
+) -> tuple[IntArray | None, float]:
+    """The whole counts of a solution within its tolerance, and their value; None if a total is missed by that."""
+    if solution is None:
+        return None, -math.inf
+    counts = np.zeros(rows.pairs, dtype=np.int64)
+    counts[able] = np.rint(solution[: able.size])
+    counts = within_rows(rows, counts)
+    if goal.total_exact and int(counts.sum()) != goal.total:
+        return None, -math.inf
+    return counts, goal.value(counts)

@@ -149,7 +149,7 @@ _OF_FIGURE = {2: _of_figure_2, 3: _of_figure_3, 4: _of_figure_4}
 
 
 def hbdp_is_last(at: At) -> bool | None:
-    """Whether HBDP loses more than every criterion; None if an interval of one contains the other value."""
+    """True if HBDP loses more than every criterion; None if an interval of one contains the other value."""
     return _all_below([at[criterion] for criterion in DRAWN], [at["hbdp"]])
 
 
@@ -162,7 +162,7 @@ def _about(one: Measured, other: Measured) -> bool:
 
 
 def _falls(losses: Curve) -> bool | None:
-    """Whether the loss at the largest epsilon is below that at the smallest."""
+    """True if the loss at the largest epsilon is below that at the smallest."""
     return losses[max(losses)].below(losses[min(losses)])
 
 

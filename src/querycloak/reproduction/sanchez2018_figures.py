@@ -236,8 +236,3 @@ def _placed(domains: Domains, concepts: NDArray[np.int32]) -> tuple[NDArray[np.i
     if domains.several:
         return domains.placed(concepts)
     return np.zeros(len(concepts), np.int32), np.searchsorted(domains.domains[0].concepts, concepts).astype(np.int32)
-
-
-def as_table(points: Sequence[Point]) -> pa.Table:
-    """The points as a table, for charts."""
-    return pa.Table.from_pylist([point.to_json() for point in points])

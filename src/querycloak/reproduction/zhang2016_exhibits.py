@@ -28,6 +28,7 @@ from querycloak.reproduction.exhibit import (
     Series,
     all_of,
     equivalent,
+    four,
     insignificant,
     number,
     verdict_of,
@@ -183,7 +184,7 @@ def _table(
         ("query-pool, ours, its own cases", OURS, "answered"), ("Original, on these", OURS, "common"),
     )  # fmt: skip
     for label, run, reading in readings:
-        values = {shown: _round(_mean(results, run, task, part, ours, reading)) for shown, ours in MEASURES.items()}
+        values = {shown: four(_mean(results, run, task, part, ours, reading)) for shown, ours in MEASURES.items()}
         rows.append({"log": label, **values})
     differences = [each["runs"][SCALED][task][part]["nDCG@10"] for each in results]
     return Exhibit(
@@ -198,7 +199,7 @@ def _table(
 
 
 def _findings(differences: Sequence[Mapping[str, Any]]) -> list[bool | None]:
-    """Whether the logs are equivalent in all folds; whether the paper's own test finds no difference in any."""
+    """True if the logs are equivalent in all folds; true if the paper's own test finds no difference in any."""
     return [all_of([judge(each) for each in differences]) for judge in (equivalent, insignificant)]
 
 
@@ -225,10 +226,6 @@ _WHY = (
 
 def _folds(results: Sequence[object]) -> str:
     return f"mean of {len(results)} of {FOLDS} folds" if len(results) < FOLDS else f"mean of {FOLDS} folds"
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def _statement(results: Sequence[Mapping[str, Any]], task: str, part: str) -> str:
@@ -292,7 +289,7 @@ def figure_1(bench: Workbench) -> Exhibit:
     for b in steps:
         for k in steps:
             result = results[b][str(k)]
-            values = {"nDCG@10, as the paper": _round(result[OWN]), "nDCG@10, others' clicks": _round(result[WHOLE])}
+            values = {"nDCG@10, as the paper": four(result[OWN]), "nDCG@10, others' clicks": four(result[WHOLE])}
             rows.append(
                 {
                     "b": b, "K": k, "b far below K": "yes" if FAR_BELOW * b <= k else "no",

@@ -18,6 +18,7 @@ from querycloak.reproduction.exhibit import (
     Grid,
     Series,
     all_of,
+    four,
     number,
     order_words,
     verdict_of,
@@ -26,7 +27,6 @@ from querycloak.reproduction.workbench import Workbench
 from querycloak.reproduction.zhang2017_figures import (
     SEED,
     figures,
-    four,
     measured,
     paper_runs,
     released,

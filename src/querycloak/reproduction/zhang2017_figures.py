@@ -28,7 +28,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release
-from querycloak.reproduction.exhibit import LEAST_HITS, Chart, Exhibit, Grid, Measured, Series, all_of, verdict_of
+from querycloak.reproduction.exhibit import LEAST_HITS, Chart, Exhibit, Grid, Measured, Series, all_of, four, verdict_of
 from querycloak.reproduction.workbench import Workbench
 
 _NAMES = ("P@5", "R@5")
@@ -103,7 +103,7 @@ def suggestion_runs(
     original: bool = True,
     literal: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """For each release: sessions answered, precision and recall on these and on all, and the original's on the same.
+    """By release: sessions answered, precision and recall on these and on all, and the original's on the same.
 
     Without the original nothing is compared, which is faster. literal: repeats are kept, the query itself is allowed.
     """
@@ -290,8 +290,3 @@ def _statement_2(points: Mapping[int, Any], ks: Sequence[int], empty: Sequence[i
         return first + second
     which = ", ".join(map(str, empty))
     return f"{first}{second} At K = {which} DP_S releases no session: its row is DP_C, drawn anew."
-
-
-def four(value: float | None) -> float | None:
-    """Four decimals; None stays None."""
-    return None if value is None else round(value, 4)

@@ -42,7 +42,7 @@ PUBLIC, PRIVATE, RELEASE = "public", "private", "release"
 KIND = FolderKind(f"{PRIVATE}/signoff.json", {"querycloak": "signoff", "version": 1}, "a sign-off began")
 AFTER_EVIDENCE = "that this release was made at all: its owner decided it after figures were measured on the log"
 _WEIGHTS = {"split": 1.0, "twin": 3.0, "evaluation": 8.0, "audit": 8.0, "release": 3.0, "pages": 1.0}
-"""About how long steps take beside each other."""
+"""Relative durations of steps, about."""
 _FILES = (
     ("private/private.html", "this page, with true figures of the log", "as long as the release is public"),
     ("private/evaluation.json, private/audit.json", "the figures behind it", "as long as the release is public"),
@@ -76,7 +76,7 @@ class SignedOff:
     digest: str | None
     draft: Path
     evidence: SignoffEvidence | None = None
-    """What was measured, if this run did not release; private."""
+    """Figures of the evidence (private); None if this run released."""
 
     def to_json(self) -> dict[str, Any]:
         """As `signoff --json` prints it."""
@@ -113,8 +113,8 @@ def signoff(
 ) -> SignedOff:
     """Measure evidence on a part of the log, ask, release the whole log, and write the pages to sign.
 
-    decide: whether to release, after the evidence was seen. truth: what is known to be sensitive in the log. A killed
-    sign-off goes on where it was.
+    decide: True releases, after the evidence was seen. truth: the folder of known sensitive queries; None if unknown. A
+    killed sign-off goes on where it was.
     """
     with _folder(out, plan, log) as state:
         run = _Run(log, plan, out, ledger, truth, state, on_step or (lambda *_: None))
@@ -138,17 +138,12 @@ def _folder(out: Path, plan: SignoffPlan, log: SearchLog) -> Iterator[dict[str, 
     with KIND.at_work(out):
         (out / PRIVATE).mkdir(mode=0o700, exist_ok=True)
         state = KIND.state(out) or {}
-        source = _identity(log)
+        files = [(Path(file.location).name, file.size) for file in log.source.files]
+        source = hashlib.sha256(json.dumps(files).encode()).hexdigest()
         if state and state["log"] != source:
             raise InputError(f"{str(out)!r} holds a sign-off of another log; name another folder")
         if not state:
-            state = {
-                "log": source,
-                "plan": plan.digest,
-                "run": random_name(),
-                "changed": False,
-                "private": True,
-            }
+            state = {"log": source, "plan": plan.digest, "run": random_name(), "changed": False, "private": True}
         elif state["plan"] != plan.digest:
             if state.get("releasing"):
                 raise InputError(f"{str(out)!r} holds a sign-off that has paid for its plan; name another folder")
@@ -158,32 +153,25 @@ def _folder(out: Path, plan: SignoffPlan, log: SearchLog) -> Iterator[dict[str, 
         yield state
 
 
-def _identity(log: SearchLog) -> str:
-    files = [(Path(file.location).name, file.size) for file in log.source.files]
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
-
-
+@dataclass(eq=False)
 class _Run:
     """One process at work on a sign-off."""
 
-    def __init__(
-        self,
-        log: SearchLog,
-        plan: SignoffPlan,
-        out: Path,
-        ledger: Ledger,
-        truth: Path | None,
-        state: dict[str, Any],
-        on_step: OnStep,
-    ) -> None:
-        self._log, self._plan, self._out, self._ledger, self._state = log, plan, out, ledger, state
-        self._truth = truth
-        self._on_step, self._done = on_step, 0.0
-        private = out / PRIVATE
+    _log: SearchLog
+    _plan: SignoffPlan
+    _out: Path
+    _ledger: Ledger
+    _truth: Path | None
+    _state: dict[str, Any]
+    _on_step: OnStep
+    _done: float = 0.0
+
+    def __post_init__(self) -> None:
+        private = self._out / PRIVATE
         self.split, self.draft = private / "split", private / "draft.html"
-        self._twin, self._published = private / "twin", out / PUBLIC / RELEASE
+        self._twin, self._published = private / "twin", self._out / PUBLIC / RELEASE
         self._evaluation, self._audit = private / "evaluation.json", private / "audit.json"
-        self._steps = KeptSteps(private / "steps", {"plan": plan.digest})
+        self._steps = KeptSteps(private / "steps", {"plan": self._plan.digest})
 
     def evidence(self) -> SignoffEvidence:
         """Split the log, release a twin from TRAIN, evaluate and attack it, and write a draft of the page."""
@@ -197,7 +185,7 @@ class _Run:
         return SignoffEvidence(self.draft, made["rows"], tuple(audit["alarms"]), outcomes(signing))
 
     def is_released(self) -> bool:
-        """Whether the release is there, made by this run or by one before it."""
+        """True if the release is there, made by this run or an earlier one."""
         reconcile(self._ledger)
         return (self._published / "card.json").is_file()
 
@@ -277,7 +265,7 @@ class _Run:
 
     def _step(self, name: str, doing: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         result = self._steps.kept(name)
-        if result is None:  # a step of an earlier run says nothing about the speed of this one
+        if result is None:  # the speed of an earlier run is not the speed of this one
             self._name, self._doing = name, doing
             self._tell(doing)
             result = self._steps.get(name, work)

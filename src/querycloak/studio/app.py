@@ -158,7 +158,7 @@ def studio_app(studio: Studio, token: str, port: int) -> ASGIApp:
 
 
 def studio_server(studio: Studio, token: str, port: int) -> uvicorn.Server:
-    """The server; it logs nothing, and tells nothing about itself."""
+    """The server, without access log and without a header that names it."""
     config = uvicorn.Config(
         studio_app(studio, token, port), log_config=None, log_level="critical", access_log=False, server_header=False,
         lifespan="off", timeout_graceful_shutdown=1,

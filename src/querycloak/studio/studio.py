@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
@@ -13,14 +16,14 @@ from querycloak.files.private_file import private_file
 from querycloak.logs.searchlog import OnStep
 from querycloak.methods.method import Method
 from querycloak.pages.officer_answers import UNITS
+from querycloak.pages.shown_text import time_left
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.ledger.ledger import Account, Ledger
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.releases.about_file import PRIVATE as TO_SIGN
 from querycloak.releases.about_file import TITLES
 from querycloak.signing.signoff import AFTER_EVIDENCE, SignedOff
-from querycloak.studio.background import Background, InWords
-from querycloak.studio.studio_form import EXAMPLE_USERS, MADE, StudioForm, as_typed, unit_meaning
+from querycloak.studio.studio_form import EXAMPLE_USERS, MADE, StudioForm
 from querycloak.studio.tradeoff_picture import lettered, pictures, shown_rows
 from querycloak.studio.twin_grid import NEEDS, Curve, curve_of
 
@@ -29,7 +32,7 @@ PAGES = {"draft": "draft", "private": "private", "public": "public"}
 """Pages of a sign-off that the studio shows: the name in an address, and the key of `signoff --json`."""
 
 FEW = 10
-"""Rows of a release that is hardly one."""
+"""Fewer expected rows are a caution."""
 
 Figures = Sequence[tuple[str, str]]
 
@@ -86,7 +89,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything that the screen shows beside the fields of the form."""
+    """Values that the screen shows beside the fields of the form."""
 
     method: Method
     epsilon: float
@@ -104,7 +107,7 @@ class Answer:
 
 
 class Studio:
-    """The state of one studio: the last form, the ledger and the task that runs."""
+    """State of one studio: the last form, the ledger, the sign-off shown and the task that runs."""
 
     def __init__(self, commands: StudioCommands, ledger: Ledger) -> None:
         self.commands, self.ledger = commands, ledger
@@ -133,7 +136,7 @@ class Studio:
         )
 
     def price(self, method: Method) -> Price | None:
-        """The price in the ledger; None without a population."""
+        """Price of a release in the ledger; None without a population."""
         name = self.form.population
         if not name:
             return None
@@ -216,21 +219,21 @@ class Studio:
 
     def view(self, problem: str | None = None) -> dict[str, Any]:
         """Everything that the template shows."""
-        form, answer, price, cautions = self.form, None, None, None
+        form, answer, price, unanswered = self.form, None, None, None
         try:
             answer = self.answer()
             price = self.price(answer.method)
         except QuerycloakError as error:
-            cautions = self.commands.in_words(error)
+            unanswered = self.commands.in_words(error)
         state = self.background.state
         return {
             "form": form,
             "needs": NEEDS,
             "chosen": next((need for need in NEEDS if need.name == form.need), NEEDS[0]),
             "units": list(UNITS),
-            "unit_meaning": unit_meaning(form.unit) if form.unit in UNITS else "",
+            "unit_meaning": UNITS.get(form.unit, ""),
             "answer": answer,
-            "unanswered": cautions,
+            "unanswered": unanswered,
             "price": price,
             "pictures": pictures(answer.curve, answer.epsilon) if answer else [],
             "deployments": lettered(),
@@ -249,18 +252,18 @@ class Studio:
     def _commands(self, answer: Answer | None, price: Price | None) -> list[tuple[str, str]]:
         """Equivalent commands at a terminal: purpose and command."""
         form = self.form
-        commands = [("look at the log (private)", as_typed(["querycloak", "inspect", *self._log_words()]))]
+        commands = [("look at the log (private)", shlex.join(["querycloak", "inspect", *self._log_words()]))]
         if answer is not None:
-            commands.append(("what the numbers mean", as_typed(form.guarantee_command)))
+            commands.append(("what the numbers mean", shlex.join(form.guarantee_command)))
         if price is not None and price.account is None:
-            commands.append(("set the budget", as_typed(form.budget_command)))
+            commands.append(("set the budget", shlex.join(form.budget_command)))
         purpose = "release and write the pages" if self.measured else "measure the evidence; nothing is released"
-        commands.append((purpose, as_typed(form.signoff_command(yes=self.measured))))
+        commands.append((purpose, shlex.join(form.signoff_command(yes=self.measured))))
         if self.signed is not None and self.signed.released and self.measured:
             release = str(self.signed.to_json()["release"])
             sign = ["ssh-keygen", "-Y", "sign", "-n", "querycloak", "-f", "KEY", f"{release}/card.json"]
             check = ["querycloak", "verify", release, "--digest", str(self.signed.digest)]
-            commands += [("sign the card of the release", as_typed(sign)), ("check it", as_typed(check))]
+            commands += [("sign the card of the release", shlex.join(sign)), ("check it", shlex.join(check))]
         return commands
 
     def _log_words(self) -> list[str]:
@@ -296,3 +299,83 @@ def _is_ours(path: Path) -> bool:
     """True if a plan has the first line of plans that the studio wrote."""
     with path.open("rb") as file:
         return file.read(len(MADE)) == MADE.encode()
+
+
+_UNEXPECTED = "this ended in a way that nobody expected; the same command in a terminal says more"
+InWords = Callable[[QuerycloakError], str]
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """State of a task. result: its value; problem: reason of its failure; both None while it runs."""
+
+    name: str
+    doing: str = ""
+    share: float = 0.0
+    began: float = 0.0
+    first: float = -1.0
+    """Share at the first step, from which the speed is measured; -1 before it."""
+    result: Any = None
+    problem: str | None = None
+
+    @property
+    def time_left(self) -> str:
+        """Remaining time in words; empty if unknown."""
+        return time_left(time.monotonic() - self.began, self.share - self.first, 1 - self.share)
+
+    @property
+    def runs(self) -> bool:
+        """True if it has not ended."""
+        return self.result is None and self.problem is None
+
+
+class Background:
+    """The task that runs, or the last that ran."""
+
+    def __init__(self, in_words: InWords) -> None:
+        self._in_words, self._lock = in_words, threading.Lock()
+        self._state: TaskState | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def state(self) -> TaskState | None:
+        """The task's state; None before the first."""
+        return self._state
+
+    def start(self, name: str, work: Callable[[OnStep], Any]) -> None:
+        """Run work in a thread of its own; refused while another task runs."""
+        with self._lock:
+            if self._state is not None and self._state.runs:
+                raise InputError("something is running already; wait until it has ended")
+            self._state = TaskState(name, "starting", began=time.monotonic())
+            self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+            self._thread.start()
+
+    def forget(self) -> None:
+        """Forget a task that has ended."""
+        with self._lock:
+            if self._state is not None and not self._state.runs:
+                self._state = None
+
+    def join(self) -> None:
+        """Wait for the end of the task."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, work: Callable[[OnStep], Any]) -> None:
+        end: dict[str, Any] = {"problem": _UNEXPECTED}
+        try:
+            end = {"result": work(self._on_step)}
+        except QuerycloakError as error:
+            end = {"problem": self._in_words(error)}
+        finally:  # no page may wait for ever; the text of another error may quote the log
+            self._end(**end)
+
+    def _on_step(self, doing: str, share: float) -> None:
+        if self._state is not None:
+            first = share if self._state.first < 0 else self._state.first
+            self._state = replace(self._state, doing=doing, share=share, first=first)
+
+    def _end(self, **known: Any) -> None:
+        if self._state is not None:
+            self._state = replace(self._state, **known)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from querycloak.comparison.advice import usual_delta
 from querycloak.errors import InputError
 from querycloak.methods.method import Method
 from querycloak.methods.registry import method_class
-from querycloak.pages.officer_answers import UNITS
 from querycloak.studio.twin_grid import NEEDS, Need
 
 ACCURACY, EPSILON = "accuracy", "epsilon"
@@ -58,10 +56,6 @@ class StudioForm:
         """The form with the fields that were sent; others keep their usual values."""
         known = {each.name for each in fields(cls)}
         return cls(**{name: _plain(value) for name, value in posted.items() if name in known})
-
-    def to_fields(self) -> dict[str, str]:
-        """Every field by name."""
-        return asdict(self)
 
     @property
     def chosen_need(self) -> Need:
@@ -181,11 +175,6 @@ _NEEDED = {
 }
 
 
-def as_typed(command: list[str]) -> str:
-    """A command as it is typed in a shell."""
-    return shlex.join(command)
-
-
 @lru_cache(maxsize=256)
 def _solved(name: str, users: int, error: int | None, options: tuple[tuple[str, Any], ...]) -> Method:
     kind = method_class(name)
@@ -223,10 +212,3 @@ def _table(name: str, values: Mapping[str, Any]) -> list[str]:
 def _quoted(text: str) -> str:
     """A text of printable characters as TOML writes it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def unit_meaning(unit: str) -> str:
-    """Meaning for people of this kind of user."""
-    if unit not in UNITS:
-        raise InputError(f"who is a user must be one of {', '.join(UNITS)}")
-    return UNITS[unit]

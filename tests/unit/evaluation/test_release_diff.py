@@ -11,8 +11,7 @@ import pytest
 
 import querycloak as qc
 from querycloak.errors import ParameterError
-from querycloak.evaluation.count_law import CountLaw, count_law
-from querycloak.evaluation.release_diff import ComparedCounts, benjamini_hochberg, diff
+from querycloak.evaluation.release_diff import ComparedCounts, CountLaw, benjamini_hochberg, count_law, diff
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from tests.commands import in_process

@@ -30,7 +30,7 @@ from querycloak.papers.output_counts.solver import (
 from querycloak.papers.output_counts.whole_counts import eliminate, exchange, fill, heaviest
 from querycloak.privacy.sampling.exact import exp_minus
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.reproduction.exact_programs import by_highs
+from querycloak.reproduction.hong2012_tables import by_highs
 from tests.unit.methods.optimal.instances import TOY, of_matrix, random_holdings, toy
 
 LOG2 = math.nextafter(math.log(2), 1)  # not below the logarithm

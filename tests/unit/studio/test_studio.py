@@ -18,7 +18,7 @@ from querycloak.cli.studio_command import new_studio
 from querycloak.errors import InputError
 from querycloak.signing.signoff_plan import read_plan
 from querycloak.studio.app import TOKEN_HEADER
-from querycloak.studio.studio_form import ACCURACY, EPSILON, StudioForm, as_typed
+from querycloak.studio.studio_form import ACCURACY, EPSILON, StudioForm
 from querycloak.studio.twin_grid import NEEDS
 from tests.commands import in_process
 from tests.evaluated import some_rows, write_rows
@@ -177,7 +177,6 @@ def test_nothing_is_released_without_fields_or_evidence(studio: Running) -> None
     assert "the log must be named" in studio.post("/inspect", **FILLED | {"log": ""})
     with pytest.raises(InputError, match="the need must be one of"):
         _ = StudioForm(need="nothing").chosen_need
-    assert as_typed(["a b"]) == "'a b'"
 
 
 def test_a_file_of_somebody_elses_is_not_taken_for_a_plan(studio: Running, tmp_path: Path) -> None:

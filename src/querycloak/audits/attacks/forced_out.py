@@ -32,14 +32,14 @@ from querycloak.privacy.calibration.poisoning import ForcedOutRule
 from querycloak.privacy.sampling.randomness import Randomness
 
 TRIED = 200
-"""Number of texts that are tried by each attempt, each text or group of texts by accounts of its own."""
+"""Texts tried in each attempt; each text, or group of texts, has accounts of its own."""
 SEVERAL = 16
 CROWD = 1_000
 """Users who ask a frequent word, beside which an attempt asks its text."""
 _FREQUENT = "visa"
 _ELSEWHERE = "example.com"
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
-# What methods solve for, and may not be given along with a budget.
+# Parameters that a draw chose; then parameters that methods solve for, which exclude a budget.
 _CHOSEN = ("auto_choices", "auto_share", DRAWN_TOTAL)
 _SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions", "split")
 NOT_TRIED = "not tried: its card is not enough to make the method again; the number of accounts is by formula"
@@ -171,7 +171,7 @@ def _brought_out(
 
 
 def _chosen(attempt: Attempt, number: int, random: np.random.Generator) -> pa.Array:
-    """Texts that nobody else has, all different; queries of the built-in pool if only these come out."""
+    """Distinct texts that no other user has; queries of the built-in pool if only these come out."""
     if attempt.key == POOL_QUERY:
         pool = queries_of(PublicList.of("pool", None), Choices())
         return pool.take(pa.array(random.choice(len(pool), number, replace=False)))
@@ -207,7 +207,7 @@ def _asked(attempt: Attempt, groups: int, chosen: pa.Array) -> pa.Table:
 
 
 def _rebuilt(release: Target) -> Method | None:
-    """The method with the parameters of the card, if it can be had: solved-for numbers must come out the same."""
+    """The method of the card, with the same solved-for numbers; None if the card does not determine it."""
     if release.method is None or release.method not in METHODS:
         return None
     kind = method_class(release.method)
@@ -236,7 +236,7 @@ def _rebuilt(release: Target) -> Method | None:
 
 
 def _by_options(method: Method, parameters: Mapping[str, Any]) -> Method | None:
-    """The method that the options give, at the setting that was chosen; None if the parameters are others."""
+    """The method with these options, at the plan that was chosen; None if its parameters differ from the card's."""
     candidates: Sequence[Method] = [method]
     if isinstance(method, KeysMethod) and method.plan.candidates:
         candidates = [each.method for each in method.plan.candidates]
@@ -264,7 +264,7 @@ def _budgets(release: Target) -> Iterator[dict[str, float]]:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """True if two sets of parameters are the same, numbers to within two in a hundred."""
+    """True if parameters are equal, numbers within 2 %."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return set(one) == set(other) and all(_alike(one[name], other[name]) for name in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -6,9 +6,9 @@ the attack also guesses the country, device ... of a person; without the release
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,7 @@ class Inference:
                 for people, side in ((knowledge.members, "members"), (knowledge.controls, "controls")):
                     random = knowledge.random(f"inference {TOPICS[place]} {side}")
                     has, queries = _targets(people, sensitive[place], known, random)
-                    shares.append(Share.of(float(_right(guess(queries), has, guess.prior).sum()), len(has)))
+                    shares.append(Share.of(float(_right(guess.score(queries), has, guess.prior).sum()), len(has)))
                 yield Finding.of(f"m={known} {TOPICS[place]}", shares[0], shares[1], 0.5)
 
 
@@ -89,44 +89,33 @@ def _targets(people: UserHistories, sensitive: Flags, known: int, random: np.ran
 
 
 def _right(score: Floats, has: Flags, prior: float) -> Floats:
-    """1 for a right guess, 1/2 where the release says nothing."""
+    """1 for a right guess, 1/2 where the release has no evidence."""
     silent = np.isnan(score) | (score == prior)
     return np.where(silent, 0.5, (score > prior) == has)
 
 
-class Guess(Protocol):
-    """Frequency of a topic given the known queries, NaN if the release says nothing; `prior`: without them."""
+class Guess(NamedTuple):
+    """A guess at a topic. score: its frequency given rows of known queries, NaN if the release has none of them.
+
+    prior: its frequency in the whole release.
+    """
 
     prior: float
-
-    def __call__(self, known: Numbers) -> Floats:
-        """For each row of known queries."""
-        ...
+    score: Callable[[Numbers], Floats]
 
 
-class _ByNames:
+def _among_names(holders: NameIndex, marked: Flags, known: Numbers) -> Floats:
     """Frequency of the topic among the names that hold the most of the known queries."""
-
-    def __init__(self, holders: NameIndex, marked: Flags, prior: float) -> None:
-        self._holders, self._marked, self.prior = holders, marked, prior
-
-    def __call__(self, known: Numbers) -> Floats:
-        marked, best = self._holders.best(known, self._marked)
-        return np.asarray(np.divide(marked, best, out=np.full(len(known), np.nan), where=best > 0))
+    number, best = holders.best(known, marked)
+    return np.asarray(np.divide(number, best, out=np.full(len(known), np.nan), where=best > 0))
 
 
-class _ByTexts:
-    """Frequency of the topic in sequences that hold a text, averaged over the known texts."""
-
-    def __init__(self, share: Floats, prior: float) -> None:
-        self._share, self.prior = share, prior
-
-    def __call__(self, known: Numbers) -> Floats:
-        shares = self._share[known]
-        is_known = ~np.isnan(shares)
-        number = is_known.sum(1)
-        total = np.where(is_known, shares, 0).sum(1)
-        return np.asarray(np.divide(total, number, out=np.full(len(known), np.nan), where=number > 0))
+def _among_sequences(share: Floats, known: Numbers) -> Floats:
+    """Frequency of the topic in sequences that hold a text (`share`, NaN if unknown), averaged over the known texts."""
+    shares = share[known]
+    is_known = ~np.isnan(shares)
+    number, total = is_known.sum(1), np.where(is_known, shares, 0).sum(1)
+    return np.asarray(np.divide(total, number, out=np.full(len(known), np.nan), where=number > 0))
 
 
 def _by_names(release: Target, knowledge: AuditData) -> list[Guess]:
@@ -143,7 +132,7 @@ def _by_names(release: Target, knowledge: AuditData) -> list[Guess]:
     for listed in with_topic:
         having = pa.chunked_array(listed, pa.string()).unique()
         marked = np.asarray(pc.is_in(holders.names, having).to_numpy(zero_copy_only=False), np.bool_)
-        guesses.append(_ByNames(holders, marked, len(having) / everybody))
+        guesses.append(Guess(len(having) / everybody, partial(_among_names, holders, marked)))
     return guesses
 
 
@@ -162,7 +151,8 @@ def _by_sequences(release: Target, knowledge: AuditData) -> list[Guess]:
             np.add.at(counts[topic], place[known], weight[sequence[known]])
             np.add.at(with_topic[topic], place[known], (weight * topical)[sequence[known]])
     share = np.divide(with_topic, counts, out=np.full(size, np.nan), where=counts > 0)
-    return [_ByTexts(share[topic], float(of / max(all_, 1))) for topic, (of, all_) in enumerate(total)]
+    prior = total[:, 0] / np.maximum(total[:, 1], 1)
+    return [Guess(float(prior[topic]), partial(_among_sequences, share[topic])) for topic in range(len(TOPICS))]
 
 
 def _sequences(release: Target) -> Iterator[tuple[pa.Array, Numbers, Numbers]]:

@@ -139,7 +139,7 @@ def _fitted(residuals: Floats) -> Callable[[Floats], Floats]:
     """Log-density of the noise: Laplace or Gauss, by the fit to published minus true counts."""
     if not len(residuals):
         return np.zeros_like
-    # Few keys would tell the attacker the noise itself, which nobody knows who does not know the answer.
+    # Few residuals would reveal the noise itself, which no attacker knows.
     centre = float(np.median(residuals)) if len(residuals) >= _ENOUGH_KEYS else 0.0
     moved = residuals - centre
     sigma = max(float(np.sqrt(np.mean(moved**2))), _LEAST_SCALE)

@@ -129,7 +129,7 @@ def audit_method(
     """
     of_kind("method", method, Method, "a method", "such as querycloak.Clicks(epsilon=1, delta=1e-6)")
     natural("runs", runs, "say how often to draw from each log, such as 20,000")
-    stated = _stated(method)
+    tell, stated = on_step or (lambda *_: None), _stated(method)
     pairs = NeighbourLogs(method, neighbours).pairs()
     tester = SamplingTester(max(runs, 2), len(pairs))
     claimed = method.claimed()
@@ -140,7 +140,7 @@ def audit_method(
         _exact_tests(method, neighbours, tester.runs) as elsewhere,
         MethodMechanism(method, Randomness(seed)) as mechanism,
     ):
-        for pair, having, without in _outcomes_of_pairs(mechanism, pairs, tester.runs, on_step):
+        for pair, having, without in _outcomes_of_pairs(mechanism, pairs, tester.runs, tell):
             _check_not_broken(mechanism, having, without)
             sampled.append(tester.judge(having, without, pair, stated))
             if claimed is not None and claimed.covers_release:
@@ -148,29 +148,29 @@ def audit_method(
             if elsewhere is None:
                 exact += exact_findings(mechanism, pair, stated)
         if elsewhere is not None:
-            _tell(on_step, "exact tests", 1.0)
+            tell("exact tests", 1.0)
             exact += _findings_of(elsewhere, mechanism, pairs, stated)
-    _tell(on_step, "two processes", 1.0)
+    tell("two processes", 1.0)
     exact += fresh_processes(method)
     powers, smallest = _powers(method, tester, stated), smallest_shown(tester, stated)
     return MethodAudit(method, tester, sampled, against_claim, exact, powers, smallest)
 
 
 def _outcomes_of_pairs(
-    mechanism: MethodMechanism, pairs: Sequence[Pair[str]], runs: int, on_step: OnStep | None
+    mechanism: MethodMechanism, pairs: Sequence[Pair[str]], runs: int, tell: OnStep
 ) -> Iterator[tuple[Pair[str], Outcomes, Outcomes]]:
     """Each pair with the runs of both its logs."""
     drawn: dict[str, Outcomes] = {}
     for number, pair in enumerate(pairs):
-        _tell(on_step, f"neighbours {pair.name}", number / len(pairs))
+        tell(f"neighbours {pair.name}", number / len(pairs))
         having = mechanism.outcomes(pair.having, runs)
-        _tell(on_step, f"neighbours {pair.name}", (number + 0.4) / len(pairs))
+        tell(f"neighbours {pair.name}", (number + 0.4) / len(pairs))
         # Many pairs have one smaller log in common: its runs serve all of them, as each pair has its own bounds.
         later = {each.without for each in pairs[number:]}
         drawn = {data: outcomes for data, outcomes in drawn.items() if data in later}
         if pair.without not in drawn:
             drawn[pair.without] = mechanism.outcomes(pair.without, runs)
-        _tell(on_step, f"neighbours {pair.name}", (number + 0.7) / len(pairs))
+        tell(f"neighbours {pair.name}", (number + 0.7) / len(pairs))
         yield pair, having, drawn[pair.without]
 
 
@@ -259,11 +259,6 @@ def _powers(method: Method, tester: SamplingTester, stated: Guarantee) -> Powers
         ("noise halved", power_if_noise_is_halved(plan, shared, tester, stated)),
         ("threshold off by one", power_if_threshold_is_off_by_one(plan, plan.per_user, tester, stated)),
     )
-
-
-def _tell(on_step: OnStep | None, what: str, share: float) -> None:
-    if on_step is not None:
-        on_step(what, share)
 
 
 if __name__ == "__main__":

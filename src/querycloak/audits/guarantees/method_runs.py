@@ -169,17 +169,17 @@ def _(counted: WeightedSelection, randomness: Randomness, runs: int) -> pa.Table
     return weighted_runs(counted, randomness, runs)
 
 
-class _PoolRuns(Pooling):
-    """The pool's own draw, in which every table is drawn for several runs at once."""
+class _ManyRuns:
+    """Draws every table of a pool for several runs at once; mixed in before the class of what was counted."""
 
-    def __init__(self, counted: Pooling, runs: int) -> None:
+    def __init__(self, counted: object, runs: int) -> None:
         vars(self).update(vars(counted))
         self.runs = runs
 
     def release_public(
         self, counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
     ) -> pa.Table:
-        return above_of_public(counts, public, noise, threshold, randomness, self.runs)
+        return above_of_public(sorted_counts(counts), public, noise, threshold, randomness, self.runs)
 
     def release_keys(
         self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness, tie: float = 0.0
@@ -187,15 +187,11 @@ class _PoolRuns(Pooling):
         return thresholded_of_runs(sorted_counts(counts), noise, threshold, randomness, self.runs, None, tie)
 
 
-class _PaperPoolRuns(PaperPooling):
-    """The same of the paper's variant."""
+class _PoolRuns(_ManyRuns, Pooling):
+    pass
 
-    def __init__(self, counted: PaperPooling, runs: int) -> None:
-        vars(self).update(vars(counted))
-        self.runs = runs
 
-    release_public, release_keys = _PoolRuns.release_public, _PoolRuns.release_keys
-
+class _PaperPoolRuns(_ManyRuns, PaperPooling):
     def with_noise(self, counts: pa.Table, noise: Noise, randomness: Randomness) -> pa.Table:
         again = counts.take(pa.array(np.tile(np.arange(counts.num_rows), self.runs)))
         return numbered(super().with_noise(again, noise, randomness), np.repeat(np.arange(self.runs), counts.num_rows))
@@ -214,17 +210,10 @@ def _(counted: Pooling, randomness: Randomness, runs: int) -> DrawnRuns:
     return DrawnRuns(runs, {"queries": queries, **{kind: alike.undone(table) for kind, table in others.items()}})
 
 
-class _SelectingRuns(SelectingPooling):
-    """The draw of a pool with selections, in which every table is drawn for several runs at once."""
-
+class _SelectingRuns(_ManyRuns, SelectingPooling):
     def __init__(self, counted: SelectingPooling, runs: int, left_out: str | None = None) -> None:
-        vars(self).update(vars(counted))
-        self.runs, self.left_out = runs, left_out
-
-    def release_public(
-        self, counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
-    ) -> pa.Table:
-        return above_of_public(counts, public, noise, threshold, randomness, self.runs)
+        super().__init__(counted, runs)
+        self.left_out = left_out
 
     def released_queries(self, randomness: Randomness) -> pa.Table:
         noise, threshold = self.method.noises["queries"], self.method.thresholds["queries"]
@@ -360,7 +349,7 @@ def _(counted: SolvedPairs, randomness: Randomness, runs: int) -> DrawnRuns:
 
 @draw_runs.register
 def _(counted: Histories, randomness: Randomness, runs: int) -> DrawnRuns:
-    """A run is one more copy of every user: what is drawn for one says nothing about another (semantic.md)."""
+    """A run is one more copy of every user: draws for users are independent (semantic.md)."""
     searches = counted.pulled(randomness.secret(), counted.replacement.concepts_of)
     table = in_memory(counted.replacement.table(_copied(searches, runs), randomness))
     names = pc.split_pattern(table["user"].combine_chunks(), _COPY)

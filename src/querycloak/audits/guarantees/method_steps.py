@@ -275,9 +275,8 @@ def _(counted: SelectingPooling, past: Past) -> list[Step]:
         steps += prefixed("clicks", steps_of(clicks, past))
     elif "clicks" in plan.public:
         listed = counted.engine.upload(pa.table({"url": urls_of(method.lists["urls"], counted.choices)}))
-        steps.append(
-            _counts_of_pool(counted, "clicks", counted.count(counted.clicks(released, listed), CLICK).numbers())
-        )
+        clicked = counted.count(counted.clicks(released, listed), CLICK).numbers()
+        steps.append(_counts_of_pool(counted, "clicks", clicked))
     if "transitions" in plan.public:
         counts = counted.count(counted.transitions(released), TRANSITION).numbers()
         steps.append(_counts_of_pool(counted, "transitions", counts))

@@ -89,22 +89,6 @@ class NeighbourLogs:
         )
 
 
-KINDS = (
-    "own",
-    "one-key",
-    "one-query",
-    "threshold",
-    "shared",
-    "lift",
-    "repeats",
-    "odd-rows",
-    "accounts",
-    "nobody",
-    "replaced",
-    "method",
-)
-
-
 def _crowd(users: ClickRows, key: str, number: int, name: str = "u") -> list[str]:
     """This number of users, who hold a key and no other."""
     return [row for user in range(number) for row in users.rows(f"{name}{user}", [key])]
@@ -116,7 +100,7 @@ def _base(users: ClickRows) -> list[str]:
 
 
 def _pair(name: str, others: Iterable[str], added: Iterable[str], accounts: int = 1) -> Pair[str]:
-    """The user's rows come first: where a reader looks at the beginning of a log, it looks at them."""
+    """A pair of logs; the user's rows come first, where format detection reads."""
     rows = list(others)
     return Pair(name, log_text(rows), log_text([*added, *rows]), accounts)
 
@@ -136,7 +120,7 @@ def _own(users: ClickRows) -> Pairs:
 
 
 def _one_key(users: ClickRows) -> Pairs:
-    """A user who says one thing again and again."""
+    """A user who asks one key again and again."""
     often = 2 * users.bound + _MARGIN
     for key, who in (("own 0", "their own"), ("common", "a shared one")):
         added = [row for _ in range(often) for row in users.rows(NEW, [key])]
@@ -145,7 +129,7 @@ def _one_key(users: ClickRows) -> Pairs:
 
 
 def _one_query(users: ClickRows) -> Pairs:
-    """A user all of whose keys have one query: where scouts look at parts of keys, all of a weight may fall on it."""
+    """A user whose keys all have one query: rounds that weigh parts of keys may put all of the weight on it."""
     for key, who in (("own 0", "their own"), ("common", "a shared one")):
         added = users.of_one_query(NEW, key, users.bound)
         yield _pair(f"one-query: {users.bound} with {who}", _base(users), added)
@@ -160,7 +144,7 @@ def _threshold(users: ClickRows) -> Pairs:
 
 
 def _shared(users: ClickRows, number: int) -> Pairs:
-    """A user all of whose keys many others hold."""
+    """A user whose keys many others hold."""
     keys = _keys("shared", number)
     crowd = math.ceil(users.enough * math.sqrt(number)) + 4 * _MARGIN
     others = [row for user in range(crowd) for row in users.rows(f"u{user}", keys)]
@@ -183,7 +167,7 @@ def _repeats(users: ClickRows) -> Pairs:
 
 
 def _odd_rows(users: ClickRows) -> Pairs:
-    """A user some of whose rows no reader can use; so few that the log is not refused."""
+    """A user with some unreadable rows, few enough that the log is not refused."""
     good = users.rows(NEW, ["own 0"])
     odd = [f"{NEW}\tonly two", f"{NEW}\tno time\tyesterday\t\t", f"{NEW}\t{'x' * 70_000}\t2006-03-01 00:00:00\t\t"]
     odd += [f"{NEW}\t \t2006-03-01 00:00:00\t\t", f'{NEW}\t"\u202eodd\x01\t2006-03-01 00:00:00\t\t']
@@ -193,7 +177,7 @@ def _odd_rows(users: ClickRows) -> Pairs:
 
 
 def _accounts(users: ClickRows) -> Pairs:
-    """Two accounts of one person that do the same."""
+    """Two accounts of one person with the same keys."""
     keys = _keys("own", min(users.bound, _MARGIN))
     added = [row for account in range(2) for row in users.rows(f"{NEW} {account}", keys)]
     yield _pair("accounts: two that do the same", _base(users), added, accounts=2)
@@ -205,7 +189,7 @@ def _nobody(users: ClickRows) -> Pairs:
 
 
 def _replaced(method: Semantic) -> Pairs:
-    """A user whose searches are for one thing or for another, of the same domain (methods/semantic/semantic.md)."""
+    """A user whose searches are about one concept or another of the same domain (methods/semantic/semantic.md)."""
     if isinstance(method, LogSemantic):
         yield from _of_selected_queries(method)
         return

@@ -64,15 +64,9 @@ def sorted_counts(counts: KeyCounts) -> pa.Table:
 
 
 def above_of_public(
-    counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness, runs: int
-) -> pa.Table:
-    """The public keys with a noisy count above the threshold, in each run; `counts` holds public keys only."""
-    return _above_of_public(sorted_counts(counts), public, noise, threshold, randomness, runs)
-
-
-def _above_of_public(
     counts: pa.Table, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness, runs: int
 ) -> pa.Table:
+    """The public keys with a noisy count above the threshold, in each run; counts: `n` by key, in order of key."""
     occurring = thresholded_of_runs(counts, noise, threshold, randomness, runs)
     taken = np.sort(public.codes(counts.drop_columns(["n"])))
     free = public.size - taken.size
@@ -231,7 +225,7 @@ def _above_cut(counts: pa.Table, public: PublicKeys, plan: PublicPlan, randomnes
     """The rows above the cut that each run has chosen."""
     if public.size == 0:
         return _no_rows(*public.columns)
-    drawn = _above_of_public(counts, public, plan.noise, lowest_cut(plan.noise, public.size), randomness, runs)
+    drawn = above_of_public(counts, public, plan.noise, lowest_cut(plan.noise, public.size), randomness, runs)
     run, noisy = drawn[RUN].to_numpy(), drawn["count"].to_numpy()
     cuts = quiet_cuts(noisy, run, runs, plan.noise, public.size)
     return drawn.filter(pa.array(noisy > cuts[run]))

@@ -39,7 +39,7 @@ _ROUNDING = 1 + 1e-9
 
 @steps_of.register
 def _(counted: SyntheticParts, past: Past) -> list[Step]:
-    """The steps of each part, given what is supposed to have come out; and each part's loss against its share."""
+    """The steps of each part, given the assumed outcome of earlier ones; and each part's loss against its share."""
     method, plan = counted.method, counted.method.plan
     steps = steps_of_levels(counted.levels, method.phrases, past)
     queries = _texts(released_queries(counted, past))
@@ -77,7 +77,7 @@ def _texts(texts: Sequence[str]) -> pa.ChunkedArray:
 
 
 def losses_of_parts(counted: SyntheticParts) -> list[Step]:
-    """Loss by noise and chance of own keys of each part, against its share by the note: names a part that is over."""
+    """Squared loss and chance of own keys of each part, against its share of the budget (synthetic.md)."""
     plan = counted.method.plan
     stated = plan_parts(counted.method.given, counted.method.split)
     steps = []
@@ -155,16 +155,16 @@ def _keys_of_runs(counted: SyntheticParts, part: str, texts: CameOut, randomness
 
 
 def _true_cells(counted: SyntheticParts, part: str, queries: CameOut) -> IntArray:
-    """By run and cell, the true counts given the queries of that run.
+    """True counts by run and cell, given the queries of that run.
 
-    Bounds do not depend on released queries. So a query that comes out moves its own events, and moves add up.
+    Bounds do not depend on released queries, so each released query adds its own change to the counts without any.
     """
     without = _cells_given(counted, part, [])
     if part not in _OF_QUERIES:
         return np.tile(without, (len(queries.by_run), 1))
-    moves = [_cells_given(counted, part, [query]) - without for query in queries.texts.to_pylist()]
-    moved: IntArray = queries.by_run.astype(np.int64) @ np.array(moves, np.int64).reshape(len(moves), without.size)
-    return without + moved
+    changes = [_cells_given(counted, part, [query]) - without for query in queries.texts.to_pylist()]
+    change: IntArray = queries.by_run.astype(np.int64) @ np.array(changes, np.int64).reshape(len(changes), without.size)
+    return without + change
 
 
 def _cells_given(counted: SyntheticParts, part: str, queries: Sequence[str]) -> IntArray:

@@ -156,10 +156,6 @@ class UserKeys:
         known = known[:, self.pairs.cell]
         return np.where(known > 0, np.maximum(known * self.levels // FULL_INTEREST, LEAST_INTEREST), 0)
 
-    def interest_without_priors(self, known: IntArray) -> IntArray:
-        """The same if keys have no prior."""
-        return known[:, self.pairs.cell]
-
     def counts(self, chosen: Mask, most: int, times: Times | None, counting_pairs: Mask | None = None) -> IntArray:
         """The users of the chosen keys, each counted for their first `most`; or their clicks, bounded by `times`.
 
@@ -216,7 +212,7 @@ class WeightedRuns:
 
     def weights(self, known: IntArray) -> IntArray:
         """The total weight of each key, by the interest in each."""
-        interest = self.keys.interest(known) if self.with_priors else self.keys.interest_without_priors(known)
+        interest = self.keys.interest(known) if self.with_priors else known[:, self.keys.pairs.cell]
         if self.counting_pairs is not None:
             interest = interest * self.counting_pairs
         return self.keys.pairs.sums(self.keys.pairs.weights(interest))

@@ -125,8 +125,13 @@ class ClickModel:
         return PreparedClickModel(logs)
 
 
+def _cells(subject: Subject) -> Mapping[str, Table]:
+    """Tables as they were released, by attributes and ranks; empty for a baseline."""
+    return getattr(subject, "cells", {})
+
+
 def _columns(subject: Subject) -> tuple[str, ...]:
-    cells: Mapping[str, Table] = getattr(subject, "cells", {})
+    cells = _cells(subject)
     return tuple(name for kind in ("clicks", "log") if kind in cells for name in cells[kind].schema.names)
 
 
@@ -182,7 +187,7 @@ class PreparedClickModel:
         if subject.name == NO_DATA:
             return _BY_RANK_WITHOUT_DATA, _BY_RANK_WITHOUT_DATA[rank]
         if subject.name == ORIGINAL:
-            counts, by_rank = _of_log(self._logs.train)
+            counts, by_rank = _counted(_by_pair_and_rank(self._logs.train))
         else:
             counts, by_rank = _of_release(subject) if "viewers" in _columns(subject) else _of_records(subject)
         keys = counts.select(["query", "url"]).group_by(["query", "url"]).aggregate([])
@@ -213,20 +218,14 @@ def _ranked(log: SearchLog) -> ir.Table:
     return views.filter(views["rank"].between(1, RANKS))
 
 
-def _of_log(log: SearchLog) -> tuple[pa.Table, Floats]:
-    """Views and clicks of TRAIN by pair and group of ranks, and the chance of a click at each rank."""
-    return _counted(_by_pair_and_rank(log))
-
-
 def _records(subject: Subject) -> pa.Table:
     """Released records with a rank from 1 to 10."""
-    cells: Mapping[str, Table] = getattr(subject, "cells", {})
-    rows = whole_table("log", cells["log"]).select(["session", "query", "url", "rank", "clicked"]).drop_null()
+    rows = whole_table("log", _cells(subject)["log"]).select(["session", "query", "url", "rank", "clicked"]).drop_null()
     return rows.filter(pc.and_(pc.greater_equal(rows["rank"], 1), pc.less_equal(rows["rank"], RANKS)))
 
 
 def _of_records(subject: Subject) -> tuple[pa.Table, Floats]:
-    """The same of released records."""
+    """Views and clicks of released records by pair and group of ranks, and the chance of a click at each rank."""
     rows = _records(subject).select(["query", "url", "rank", "clicked"])
     rows = rows.set_column(3, "clicks", rows["clicked"].cast(pa.int64()))
     table = rows.group_by(["query", "url", "rank"]).aggregate([("clicks", "sum"), ("clicks", "count")])
@@ -234,6 +233,7 @@ def _of_records(subject: Subject) -> tuple[pa.Table, Floats]:
 
 
 def _counted(table: pa.Table) -> tuple[pa.Table, Floats]:
+    """Views and clicks by pair and group of ranks, and the chance of a click at each rank."""
     rank = table["rank"].to_numpy().astype(np.int64) - 1
     clicks, number = (table[name].to_numpy().astype(np.float64) for name in ("clicks", "n"))
     groups = pa.array(GROUPS).take(pa.array(_GROUP_OF_RANK[rank]))
@@ -248,7 +248,7 @@ def _counted(table: pa.Table) -> tuple[pa.Table, Floats]:
 
 def _of_release(subject: Subject) -> tuple[pa.Table, Floats]:
     """Viewers and clickers of a release, attributes summed, and the chance of a click at each rank."""
-    cells: Mapping[str, Table] = getattr(subject, "cells", {})
+    cells = _cells(subject)
     clicks = whole_table("clicks", cells["clicks"])
     filled = clicks.set_column(clicks.column_names.index("clickers"), "clickers", clicks["clickers"].fill_null(0))
     summed = filled.group_by(["query", "url", "ranks"]).aggregate([("viewers", "sum"), ("clickers", "sum")])

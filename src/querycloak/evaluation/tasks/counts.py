@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from querycloak.evaluation import released_cells
-from querycloak.evaluation.released_cells import KEYS, KeysOfMethod, depends_on, true_users, unknown
+from querycloak.evaluation.released_cells import KEYS, KeysOfMethod, depends_on, true_users, unknown, whole_numbers
 from querycloak.evaluation.subjects import NOT_OF_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Numbers, Subject
 from querycloak.logs.searchlog import SearchLog
@@ -164,7 +164,7 @@ class Counts:
     readings = ("all",)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
-        """A log of replaced queries tells nothing that was asked."""
+        """Needs counts, or rows of what was asked."""
         if countable(subject):
             return None
         if "log" in subject.kinds and subject.rows is RowKind.RECORDS:
@@ -270,7 +270,7 @@ class PreparedCounts:
         if key not in self._truths:
             table = self._log.engine.stage(true_users(self._log, kind, subject.parameters))
             sizes = self._log.engine.fetch(table.group_by("n").agg(keys=table.count())).sort_by("n")
-            self._truths[key] = Truth(table, Sizes(_numbers(sizes["n"]), _numbers(sizes["keys"])))
+            self._truths[key] = Truth(table, Sizes(whole_numbers(sizes["n"]), whole_numbers(sizes["keys"])))
         return self._truths[key]
 
     def _compared(self, kind: str, truth: Truth, subject: Subject) -> Compared:
@@ -291,9 +291,9 @@ class PreparedCounts:
         columns = ["true", "count", *([] if why else ["counted"])]
         # Engines hand rows over in any order, and sums of floats depend on it.
         ordered = fetched.sort_by([(name, "ascending") for name in columns])
-        counted_users = None if why else _numbers(ordered["counted"])
-        published = None if unpublished else _numbers(ordered["count"])
-        return Compared(published, _numbers(ordered["true"]), counted_users, why, unpublished)
+        counted_users = None if why else whole_numbers(ordered["counted"])
+        published = None if unpublished else whole_numbers(ordered["count"])
+        return Compared(published, whole_numbers(ordered["true"]), counted_users, why, unpublished)
 
     def _counted(self, bounds: KeysOfMethod, kind: str, released: pa.Table) -> ir.Table:
         key = bounds.same_as(kind)
@@ -379,7 +379,3 @@ def _figure(measure: Measure, value: float | None, where: str, rows: int, why: s
     """A value over the rows of a slice, or why there is none."""
     reason = None if value is not None else why or "no such key came out"
     return Figure(measure, value, where, cases=rows, answered=rows, why=reason)
-
-
-def _numbers(column: pa.ChunkedArray) -> Numbers:
-    return np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), np.int64)

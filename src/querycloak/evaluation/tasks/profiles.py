@@ -252,7 +252,7 @@ class PreparedProfiles:
                 yield Figure(measure, value, f"topics={name}", cases=int(after.sum()), why=why)
 
     def _train_totals(self, source: str) -> Floats:
-        """Frequency of each code in TRAIN, counted as the source counts; every query is looked up once."""
+        """Frequency of each code in TRAIN, by the unit that the source counts; each query is looked up once."""
         if not self._totals:
             self._totals = {name: np.zeros(self._finder.number) for name in _WEIGHTS}
             for batch in self._log.engine.stream(_weighted_queries(self._log)):
@@ -354,6 +354,6 @@ def released_queries(table: pa.Table, source: str) -> tuple[pa.Array, Numbers]:
 
 
 def _places(users: pa.Array | pa.ChunkedArray, people: pa.Array) -> Codes:
-    """The number of each user among these people, of whom all are."""
+    """Index of each user in `people`, which has all of them."""
     place = pc.index_in(users, value_set=people).cast(pa.int64())
     return np.asarray((place.combine_chunks() if isinstance(place, pa.ChunkedArray) else place).to_numpy())

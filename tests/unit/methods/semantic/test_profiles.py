@@ -33,7 +33,6 @@ from querycloak.reproduction.sanchez2018_figures import (
     Setting,
     _method,
     _placed,
-    as_table,
     points,
     profiled_users,
 )
@@ -132,7 +131,6 @@ def test_setting_a_has_the_papers_shapes_per_query_and_is_flat_per_user() -> Non
     at_ten = [loss[criterion, "paper", "query", 10.0] for criterion in ("sqc2", "sqc1", "nsqc")]
     assert at_ten == sorted(at_ten)
     assert loss["hbdp", "default", "user", 1.0] > loss["nsqc", "paper", "user", 1.0]
-    assert as_table(found).num_rows == len(found)
 
 
 def test_users_of_a_log_who_ask_most_about_the_topics(tmp_path: Path) -> None:
