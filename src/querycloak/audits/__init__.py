@@ -1,1 +1,1 @@
-"""Tests of promises: attacks on releases, and tests of guarantees."""
+"""Audits: attacks on releases (`release_audit`), and tests of a method's guarantee (`guarantees/`)."""

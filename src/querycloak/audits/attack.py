@@ -182,7 +182,11 @@ ATTACKS: Mapping[str, str] = {
     "reconstruction": "querycloak.audits.attacks.reconstruction:Reconstruction",
     "leaks": "querycloak.audits.attacks.folder_leaks:FolderLeaks",
 }
-"""The class of each attack, in the order in which they are shown; it is imported when the attack is asked for."""
+"""The class of each attack, in the order in which they are shown; it is imported when the attack is asked for.
+
+An attack on people also has a view in `comparison/comparison_views.py`, and in `pages/officer_answers.py` the criterion
+that it tests.
+"""
 # Parameters of an audit that some attacks cannot do without.
 NEEDS = {"linkage-periods": "other_period", "secrets": "truth", "regurgitation": "truth"}
 # Attacks that need scikit-learn, an extra.

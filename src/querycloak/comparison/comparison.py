@@ -121,7 +121,7 @@ def compare_opened(
     if truth is not None and not (truth / "sensitive.parquet").is_file():
         refuse("truth", "a folder with sensitive.parquet", str(truth), "LOG.truth of a synthetic log is one")
     comparison = run_comparison(log, out, plan, truth=truth, demo=demo, on_step=on_step, interrupted=interrupted)
-    # Pages read comparisons, so nothing here imports them: the one that renders this is loaded by its name.
+    # `pages` stands above this folder and reads comparisons: the module that renders one is loaded by its name.
     import_module("querycloak.pages.comparison_page").write_comparison_page(comparison)
     return comparison
 

@@ -228,7 +228,10 @@ TASKS: Mapping[str, str] = {
     "loss": "querycloak.evaluation.tasks.loss:Loss",
     "click-model": "querycloak.evaluation.tasks.click_model:ClickModel",
 }
-"""The class of each task, in the order in which they are shown; it is imported when the task is asked for."""
+"""The class of each task, in the order in which they are shown; it is imported when the task is asked for.
+
+A task that the page of a comparison shows also has a view in `comparison/comparison_views.py`.
+"""
 
 
 def measures() -> dict[str, dict[str, Measure]]:

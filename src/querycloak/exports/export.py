@@ -71,6 +71,7 @@ EXPORTS: Mapping[str, Export] = {
     "clax": click_sessions.write,
     "csv": csv_tables.write,
 }
+"""Our formats; the help of `export --as` names them, too."""
 
 
 def exports() -> dict[str, Export]:

@@ -1,1 +1,1 @@
-"""attacks."""
+"""One attack a file; `audits/attack.py` lists them and says what an attack is."""
