@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
-from querycloak.cli.synth_command import making_progress
-from querycloak.cli.terminal import print_json, print_lines
+from querycloak.cli.terminal import making_progress, print_json, print_lines
 from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Sentence
 

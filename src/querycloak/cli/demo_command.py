@@ -15,7 +15,7 @@ import typer
 from querycloak.cli import options
 from querycloak.cli.compare_command import WIDTH, legend, raise_failures, short_table
 from querycloak.cli.running import was_interrupted
-from querycloak.cli.synth_command import making_progress
+from querycloak.cli.terminal import making_progress
 
 if TYPE_CHECKING:
     from querycloak.comparison.comparison import Comparison

@@ -13,7 +13,7 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
-from querycloak.cli.synth_command import making_progress
+from querycloak.cli.terminal import making_progress
 
 if TYPE_CHECKING:
     from querycloak.reproduction.exhibit import Paper, Reproduced

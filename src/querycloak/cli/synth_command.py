@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from querycloak.cli import options
-from querycloak.cli.terminal import print_json, print_lines
+from querycloak.cli.terminal import making_progress, print_json, print_lines
 from querycloak.errors import CheckFailed, ParameterError
 from querycloak.privacy.parameters import natural, one_of, refuse
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
-    from querycloak.synthetic.log_writer import OnUsers, Preset, Written
+    from querycloak.synthetic.log_writer import Preset, Written
 
 
 def synth(
@@ -146,18 +144,3 @@ def _line(name: str, aol: float, value: float, limits: str, note: str) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-@contextlib.contextmanager
-def making_progress(users: int, *, quiet: bool) -> Iterator[OnUsers | None]:
-    """A bar of users made, on a terminal only."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("making users"), BarColumn(32), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=users)
-        yield lambda number: progress.advance(task, number)

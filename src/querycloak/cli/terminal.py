@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, Task, TaskID
     from rich.text import Text
 
+    from querycloak.synthetic.log_writer import OnUsers
+
 _BAR = 32
 
 
@@ -117,6 +119,21 @@ def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], 
             progress.update(task, completed=share, description=f"{doing}{left}")
 
         yield tell
+
+
+@contextlib.contextmanager
+def making_progress(users: int, *, quiet: bool) -> Iterator[OnUsers | None]:
+    """A bar of users made, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("making users"), BarColumn(_BAR), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=users)
+        yield lambda number: progress.advance(task, number)
 
 
 def _amount_column() -> ProgressColumn:

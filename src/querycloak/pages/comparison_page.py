@@ -140,12 +140,9 @@ def _number_in(accounts: str) -> int:
 
 def _let_out(summary: Summary) -> list[ReleaseSummary]:
     """Releases of verbatim rows of persons that contain a planted secret."""
-    return [each for each in summary.made if _own_words(each) and (each.facts["secrets"] or {}).get("example")]
-
-
-def _own_words(release: ReleaseSummary) -> bool:
-    rows = RowKind(release.facts["rows"])
-    return rows.is_verbatim and rows.is_personal
+    kinds = {each.name: RowKind(each.facts["rows"]) for each in summary.made}
+    own = [each for each in summary.made if kinds[each.name].is_verbatim and kinds[each.name].is_personal]
+    return [each for each in own if (each.facts["secrets"] or {}).get("example")]
 
 
 _LEAST_RISK, _LEAST_SHARE = 0.05, 0.01

@@ -75,7 +75,8 @@ def spending_picture(account: Account, number: int = 1) -> Picture:
     ]
     last = {part: shares[-1] if shares else 0.0 for part, shares in parts.items()}
     spent = ", ".join(f"{shown_share(share)} of {part}" for part, share in last.items())
-    description = f"{account.population}: {spent} is spent after {_charges(len(account.charges))}."
+    charges = len(account.charges)
+    description = f"{account.population}: {spent} is spent after {charges:,} charge{'s' * (charges != 1)}."
     name, title = f"spending-{number}", "Spent of the limit"
     return Picture(name, title, description, lambda width: themed(_spending(rows, list(parts), width)))
 
@@ -85,10 +86,6 @@ def write_ledger_page(ledger: Ledger, accounts: Sequence[Account], path: Path) -
     pictures = [(account, spending_picture(account, number)) for number, account in enumerate(accounts, start=1)]
     page = render("ledger.html", title="Budgets", private=True, path=str(ledger.path), accounts=pictures)
     return write_page(page, path, private=True)
-
-
-def _charges(number: int) -> str:
-    return "1 charge" if number == 1 else f"{number:,} charges"
 
 
 def _spent_shares(account: Account) -> dict[str, list[float]]:

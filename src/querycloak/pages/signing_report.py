@@ -82,7 +82,7 @@ def private_page(signing: Signing) -> str:
 def _page(signing: Signing, *, private: bool) -> str:
     release, about, measured = signing.release, signing.about, signing.measured
     answered, attacks = hazards_of(release), _attacks(measured)
-    criteria = criteria_of(attacks)
+    criteria, filtered = criteria_of(attacks), bool(signing.card.get("last_look", {}).get("applied"))
     return render(
         "signing.html",
         title=f"{release.title}: {'to be signed' if private else 'what it is and what it promises'}",
@@ -114,7 +114,7 @@ def _page(signing: Signing, *, private: bool) -> str:
         limit=_limited(release),
         criteria=criteria,
         deployments=beside_deployments(release),
-        risks=risks_of(release, criteria, filtered=_filtered(signing.card)) if private else None,
+        risks=risks_of(release, criteria, filtered=filtered) if private else None,
         files=signing.files if private else (),
         stand_in=measured.stand_in,
         hazards=answered,
@@ -161,11 +161,6 @@ def _limited(release: Release) -> str | None:
     if release.proven.neighbours == "replace-query":
         return "what everybody in the log asked, not for who is in it"
     return "everybody in the log"
-
-
-def _filtered(card: Mapping[str, Any]) -> bool:
-    """True if rows with certain patterns were dropped before writing."""
-    return bool(card.get("last_look", {}).get("applied"))
 
 
 def _promise(release: Release, measured: Measurements) -> list[tuple[str, str, str, str]]:

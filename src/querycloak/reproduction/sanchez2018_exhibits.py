@@ -85,7 +85,7 @@ def findings(
         f"NSQC loses no less than SQC1 at epsilon {last:g}": value(at["nsqc"]) >= value(at["sqc1"])
         or at["nsqc"].below(at["sqc1"]) is None,
         "HBDP loses most": hbdp_is_last(at),
-        "losses of SQC2 fall as epsilon grows": _falls(curves["sqc2"]),
+        "losses of SQC2 fall as epsilon grows": curves["sqc2"][last].below(curves["sqc2"][min(curves["sqc2"])]),
         "D(q) = P loses nothing with an exponential mechanism": all(
             value(loss) == 0 for criterion in DRAWN for loss in same[criterion].values()
         ),
@@ -159,11 +159,6 @@ def _all_below(lower: Sequence[Measured], upper: Sequence[Measured]) -> bool | N
 
 def _about(one: Measured, other: Measured) -> bool:
     return abs(value(one) - value(other)) <= ABOUT * max(value(one), value(other))
-
-
-def _falls(losses: Curve) -> bool | None:
-    """True if the loss at the largest epsilon is below that at the smallest."""
-    return losses[max(losses)].below(losses[min(losses)])
 
 
 CITATION = (

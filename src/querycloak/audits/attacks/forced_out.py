@@ -240,11 +240,10 @@ def _by_options(method: Method, parameters: Mapping[str, Any]) -> Method | None:
     candidates: Sequence[Method] = [method]
     if isinstance(method, KeysMethod) and method.plan.candidates:
         candidates = [each.method for each in method.plan.candidates]
-    return next((each for each in candidates if _alike_where_both(each.parameters(), parameters)), None)
-
-
-def _alike_where_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(_alike(value, other[name]) for name, value in one.items() if name in other)
+    for each in candidates:
+        if all(_alike(value, parameters[name]) for name, value in each.parameters().items() if name in parameters):
+            return each
+    return None
 
 
 def _budgets(release: Target) -> Iterator[dict[str, float]]:

@@ -48,7 +48,9 @@ class Regurgitation:
         """It takes the truth, and a table from which a model can be made."""
         if knowledge.truth is None:
             return NO_TRUTH
-        return None if _has_texts(release) else "it holds no text that was asked, so no model can be made of it"
+        if {"phrases", "queries", "clicks"} & set(release.kinds) or "query" in release.columns.get("log", ()):
+            return None
+        return "it holds no text that was asked, so no model can be made of it"
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
         """Completion by the release's model, kind by kind, and exposure."""
@@ -71,10 +73,6 @@ class Regurgitation:
         shares = [Share.of(int(side.sum()), len(side)) for side in exposed]
         setting = f"exposed by {EXPOSED_BITS:g} of {np.log2(CANDIDATES):g} bits"
         yield Finding.of(setting, shares[0], shares[1], 2 / CANDIDATES)
-
-
-def _has_texts(release: Target) -> bool:
-    return bool({"phrases", "queries", "clicks"} & set(release.kinds)) or "query" in release.columns.get("log", ())
 
 
 def _model(release: Target, secrets: Sequence[str]) -> QueryModel | None:

@@ -66,12 +66,10 @@ class SessionLinkage:
         ):
             if not grouped and not (training.group >= 0).any():
                 continue
-            seen = [coarser(each if grouped else _ungrouped(each), unit) for each in (training, judged)]
+            seen = [coarser(each, unit) for each in (training, judged)]
+            if not grouped:
+                seen = [replace(each, group=np.full(len(each), -1, np.int64)) for each in seen]
             yield from judged_pairs(label, seen[0], seen[1], len(people), random)
-
-
-def _ungrouped(records: Records) -> Records:
-    return replace(records, group=np.full(len(records), -1, np.int64))
 
 
 def sessions_of(release: Target) -> pa.Table:

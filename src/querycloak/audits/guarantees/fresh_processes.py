@@ -53,7 +53,7 @@ def fresh_processes(method: Method) -> list[ExactFinding]:
     if not can_be_spelled(method):
         return []
     log, draws = _telling_log(method), 1
-    if _noise_is_unknown(method):
+    if not isinstance(method, Semantic | KeysMethod | QueryPool | Optimal | Synthetic):  # of unknown noise
         log = log_text(_shared_by_many(method, _KEYS_OF_UNKNOWN_NOISE))
         draws = _draws_that_differ(method, log)
     if log is None or draws > _MOST_DRAWS:
@@ -63,10 +63,6 @@ def fresh_processes(method: Method) -> list[ExactFinding]:
     statement = "two fresh processes released " + ("the very same" if equal else "different numbers")
     statement += f" (by chance: below 1 in {round(1 / FALSE_ALARM):,})"
     return [ExactFinding(FRESH_PROCESSES, "one log", bool(equal), statement, "release", "equal outputs", equal, 0)]
-
-
-def _noise_is_unknown(method: Method) -> bool:
-    return not isinstance(method, Semantic | KeysMethod | QueryPool | Optimal | Synthetic)
 
 
 def _draws_that_differ(method: Method, log: str) -> int:

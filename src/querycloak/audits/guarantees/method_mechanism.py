@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from querycloak.audits.guarantees import method_runs, method_steps, phrase_levels, synthetic_parts  # noqa: F401 (they register)
 from querycloak.audits.guarantees.mechanism import Outcomes
@@ -136,19 +135,17 @@ def _exit_codes(runs: int, error: Exception) -> Outcomes:
 
 
 def _outcomes(drawn: DrawnRuns) -> Outcomes:
-    parts = [Outcomes.of_table(drawn.number, _without_names(table), kind) for kind, table in drawn.tables.items()]
+    parts = []
+    for kind, table in drawn.tables.items():
+        # Names of users are drawn at random: rows of one text are counted instead.
+        unnamed = table.drop_columns(["user"]) if "user" in table.column_names else table
+        parts.append(Outcomes.of_table(drawn.number, unnamed, kind))
     parts.append(Outcomes.of_numbers(**{EXIT_CODE: np.zeros(drawn.number)}))
     for name in sorted({name for values in drawn.parameters for name in values}):
         values = np.array([_number(answer.get(name)) for answer in drawn.parameters])
         if drawn.answer.size and len(np.unique(values[~np.isnan(values)])) > 1:
             parts.append(Outcomes.of_numbers(**{f"parameter {name}": values[drawn.answer]}))
     return Outcomes.side_by_side(parts)
-
-
-def _without_names(table: pa.Table) -> pa.Table:
-    """Names of users are made at random and say nothing; rows of one text are counted instead."""
-    dropped = [name for name in ("user",) if name in table.column_names]
-    return table.drop_columns(dropped)
 
 
 def _number(value: object) -> float:
