@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -306,15 +307,14 @@ def _users(log: SearchLog) -> pa.Array:
     return users.take(pc.sort_indices(users))
 
 
-def rows_of(log: SearchLog, users: pa.Array, columns: Iterable[str]) -> pa.Table:
-    """The rows of some users."""
-    chosen = log.engine.upload(pa.table({"user": users}))
-    return log.engine.fetch(log.rows.semi_join(chosen, "user").select(*columns))
+def rows_of_users(log: SearchLog, users: pa.Array) -> ir.Table:
+    """The rows of some users, in the log's engine."""
+    return log.rows.semi_join(log.engine.upload(pa.table({"user": users})), "user")
 
 
 def _first_times(log: SearchLog, users: pa.Array) -> pa.Table:
-    chosen = log.engine.upload(pa.table({"user": users}))
-    rows = log.rows.semi_join(chosen, "user")
+    """Each of these users' queries, with the time at which it was first asked."""
+    rows = rows_of_users(log, users)
     return log.engine.fetch(rows.group_by(["user", "query"]).agg(first=rows.time.min()))
 
 

@@ -67,68 +67,54 @@ def evaluate_releases(
     quiet: options.Quiet = False,
 ) -> None:
     """Measure what releases are good for (private output)."""
-    evaluation: Evaluation
+    from querycloak.evaluation.evaluation_file import check_evaluation_file
+    from querycloak.evaluation.task import tasks_named
+
+    tasks_named(task)
+    target = None if out is None else check_evaluation_file(out)
     if publishable:
         given = [Path(each) for each in (train, test, *(release or ())) if each is not None]
-        evaluation = evaluated_publicly(given, task, population_size, out, quiet=quiet or as_json)
+        evaluation = evaluated_publicly(given, task, population_size, quiet=quiet or as_json)
+    elif population_size is not None:
+        raise ParameterError(Sentence("{population_size} goes with {publishable}: leave it out"))
+    elif test is None or not release:
+        raise ParameterError("give TRAIN, TEST and at least one RELEASE: evaluate TRAIN TEST RELEASE")
     else:
-        if population_size is not None:
-            raise ParameterError(Sentence("{population_size} goes with {publishable}: leave it out"))
-        if test is None or not release:
-            raise ParameterError("give TRAIN, TEST and at least one RELEASE: evaluate TRAIN TEST RELEASE")
         evaluation = evaluated(train, test, release, task, out, reading, quiet=quiet or as_json)
+    if target is not None:
+        evaluation.save(target)
     if as_json or not quiet:
         show_evaluation(evaluation, as_json=as_json)
 
 
 def evaluated(
-    train: str,
-    test: str,
-    releases: Sequence[Path],
-    tasks: Sequence[str] | None,
-    out: Path | None,
-    reading: options.Reading,
-    *,
-    quiet: bool,
-) -> Evaluation:
-    """Read both sides as the options say, evaluate, and write the file that was asked for, if any."""
+    train: str, test: str, releases: Sequence[Path], tasks: Sequence[str] | None, out: Path | None,
+    reading: options.Reading, *, quiet: bool,
+) -> Evaluation:  # fmt: skip
+    """Read both sides by the options, and evaluate the releases."""
     from querycloak.evaluation.evaluation import evaluate
-    from querycloak.evaluation.evaluation_file import check_evaluation_file
     from querycloak.evaluation.target import Target
-    from querycloak.evaluation.task import tasks_named
 
-    tasks_named(tasks)
-    target = None if out is None else check_evaluation_file(out)
-    loaded = [Target.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    loaded = [Target.in_folder(folder) for folder in releases]  # faults of a folder are reported before TRAIN is read
     reading = reading.with_attributes(name for each in loaded for name in each.attributes)
     other = reading.prepared([test])
     with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = other.on(ours.engine, max_bad=reading.max_bad)
-        evaluation = evaluate(ours, theirs, loaded, tasks, on_step=ours.progress)
-    if target is not None:
-        evaluation.save(target)
-    return evaluation
+        return evaluate(ours, theirs, loaded, tasks, on_step=ours.progress)
 
 
 def evaluated_publicly(
-    given: Sequence[Path], tasks: Sequence[str] | None, size: int | None, out: Path | None, *, quiet: bool
+    given: Sequence[Path], tasks: Sequence[str] | None, size: int | None, *, quiet: bool
 ) -> Evaluation:
     """Evaluate the one release folder among the arguments on its public twin; logs among them are not read."""
     from querycloak.cli.terminal import step_progress
-    from querycloak.evaluation.evaluation_file import check_evaluation_file
     from querycloak.evaluation.public_twin import evaluate_publicly
-    from querycloak.evaluation.task import tasks_named
 
-    tasks_named(tasks)
     folders = [each for each in given if (each / "card.json").is_file()]
     if len(folders) != 1:
         raise ParameterError(Sentence("{publishable} measures one release: name the folder of one"))
-    target = None if out is None else check_evaluation_file(out)
     with step_progress("evaluating", quiet=quiet) as on_step:
-        evaluation = evaluate_publicly(folders[0], tasks, population_size=size, on_step=on_step)
-    if target is not None:
-        evaluation.save(target)
-    return evaluation
+        return evaluate_publicly(folders[0], tasks, population_size=size, on_step=on_step)
 
 
 def show_evaluation(evaluation: Evaluation, *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.audit_data import AuditData, NameIndex, Numbers, UserHistories
+from querycloak.audits.audit_data import AuditData, NameIndex, Numbers, UserHistories, rows_of_users
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import OTHER as ATTRIBUTE_OTHER
@@ -193,8 +193,7 @@ def _attribute_findings(release: Target, knowledge: AuditData, name: str) -> Ite
 
 def _usual_values(log: SearchLog, users: pa.Array, name: str) -> pa.Array:
     """The value that each user has most often; null for none."""
-    chosen = log.engine.upload(pa.table({"user": users}))
-    rows = log.rows.semi_join(chosen, "user")
+    rows = rows_of_users(log, users)
     counted = log.engine.fetch(rows.group_by(["user", name]).agg(n=rows.count()))
     ordered = counted.sort_by([("user", "ascending"), ("n", "descending"), (name, "ascending")])
     person = pc.index_in(ordered["user"], users).to_numpy()

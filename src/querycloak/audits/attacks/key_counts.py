@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ibis
 import ibis.expr.types as ir
@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.audit_data import AuditData, Numbers
-from querycloak.engines import Engine
+from querycloak.audits.audit_data import AuditData, Numbers, rows_of_users
 from querycloak.evaluation.released_cells import OUTCOMES, CellsOfCard, cells_table, places_of
 from querycloak.evaluation.target import Target
 from querycloak.language.word_model import BEGIN, END
@@ -74,20 +73,22 @@ def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
     for kind in KEYS:
         cells = _cells(release, knowledge, kind)
         if cells is not None:
-            yield _of_table(release, knowledge, kind, *cells)
+            counts, keys = cells
+            yield CountedTable(release, kind, keys).tested(knowledge, counts)
         elif kind in release.tables and "count" in release.columns[kind]:
-            yield _of_table(release, knowledge, kind, _table(release, kind))
+            yield CountedTable(release, kind).tested(knowledge, _table(release, kind))
     if "phrases" in release.tables and "count" in release.columns["phrases"]:
         cells = _cells(release, knowledge, "phrases")
         if cells is not None and cells[1].most is not None:
-            yield _of_table(release, knowledge, "phrases", *cells)
+            yield CountedTable(release, "phrases", cells[1]).tested(knowledge, cells[0])
         else:
             yield from _of_levels(release, knowledge, () if cells is None else cells[1].card.grouping.private)
     if "log" in release.tables and not {*KEYS, "phrases"} & set(release.tables):
         if "count" in release.columns["log"]:
             rows = pa.Table.from_batches(release.batches("log", ["query", "url", "count"]))
             summed = rows.filter(pc.is_valid(rows["url"])).group_by(["query", "url"]).aggregate([("count", "sum")])
-            yield _of_table(release, knowledge, "clicks", summed.rename_columns(["query", "url", "count"]))
+            counts = summed.rename_columns(["query", "url", "count"])
+            yield CountedTable(release, "clicks").tested(knowledge, counts)
         else:
             yield _of_names(release, knowledge)
 
@@ -109,7 +110,7 @@ def _of_levels(release: Target, knowledge: AuditData, private: Sequence[str]) ->
     for level in range(1, number_of_levels(longest) + 1):
         keys, below = (table.filter(pa.array(levels == each)).combine_chunks() for each in (level, level - 1))
         known = Level(level, longest, below if level > 1 else None, tuple(private))
-        yield _of_table(release, knowledge, f"level-{level}", keys, known)
+        yield CountedTable(release, f"level-{level}", known).tested(knowledge, keys)
 
 
 class Level(NamedTuple):
@@ -126,8 +127,9 @@ class Level(NamedTuple):
         """Columns of a key."""
         return [*PHRASE, *self.private]
 
-    def contributions(self, engine: Engine, rows: ir.Table) -> ir.Table:
+    def contributions(self, log: SearchLog, rows: ir.Table) -> ir.Table:
         """user, key and earliest of the level's candidates in these rows."""
+        engine = log.engine
         asked = with_values(rows.select("user", "time", "query", *self.private), self.private)
         searches = engine.stage(once_per_key(asked, ("query", *self.private)))
         uses = uses_of_words(engine, searches, self.private)
@@ -208,91 +210,84 @@ def _table(release: Target, kind: str) -> pa.Table:
     )
 
 
-def _of_table(
-    release: Target, knowledge: AuditData, kind: str, table: pa.Table, level: Level | CellKeys | None = None
-) -> TestedKeys:
-    if kind == "sessions":
-        table = table.set_column(0, "queries", _joined(table["queries"].combine_chunks()))
-    published = table["count"].to_numpy().astype(np.float64)
-    key = _key(kind, level)
-    keys = table.select(list(key)).append_column("k", pa.array(np.arange(table.num_rows)))
-    candidates = [_candidate(release, knowledge, kind, keys, bounds, level) for bounds in _bounds(release, kind, level)]
-    # Which bound the counts obey shows in how well they fit.
-    bounds, true = min(candidates, key=lambda each: float(np.var(published - each[1])) if len(published) else 0.0)
-    members, controls = (
-        _sampled(release, log, kind, keys, bounds, users, level)
-        for log, users in ((knowledge.train, knowledge.member_sample), (knowledge.control, knowledge.control_sample))
-    )
-    return TestedKeys(published, true, members, controls)
+@dataclass(frozen=True)
+class CountedTable:
+    """A table of a release, as an attacker counts it; keys: None for whole keys that users contribute once each."""
 
+    release: Target
+    kind: str
+    keys: Level | CellKeys | None = None
 
-def _candidate(
-    release: Target,
-    knowledge: AuditData,
-    kind: str,
-    keys: pa.Table,
-    bounds: CountBounds,
-    level: Level | CellKeys | None,
-) -> tuple[CountBounds, Floats]:
-    log = knowledge.train
-    added = _added(release, log, log.rows, kind, keys, bounds, level)
-    counted = log.engine.fetch(added.group_by("k").agg(n=added.count()))
-    true = np.zeros(keys.num_rows)
-    true[counted["k"].to_numpy()] = counted["n"].to_numpy()
-    return bounds, true
+    @property
+    def key(self) -> list[str]:
+        """Columns of a key."""
+        if isinstance(self.keys, CellKeys):
+            return [*self.keys.card.key(self.kind), "within"]
+        return list(KEYS[self.kind]) if self.keys is None else self.keys.key
 
+    def tested(self, knowledge: AuditData, table: pa.Table) -> TestedKeys:
+        """Published and true counts of the keys of this table."""
+        if self.kind == "sessions":
+            table = table.set_column(0, "queries", _joined(table["queries"].combine_chunks()))
+        published = table["count"].to_numpy().astype(np.float64)
+        keys = table.select(self.key).append_column("k", pa.array(np.arange(table.num_rows)))
+        candidates = [(bounds, self._true(knowledge.train, keys, bounds)) for bounds in self._bounds()]
+        # Which bound the counts obey shows in how well they fit.
+        bounds, true = min(candidates, key=lambda each: float(np.var(published - each[1])) if len(published) else 0.0)
+        members = self._sampled(knowledge.train, keys, bounds, knowledge.member_sample)
+        controls = self._sampled(knowledge.control, keys, bounds, knowledge.control_sample)
+        return TestedKeys(published, true, members, controls)
 
-def _sampled(
-    release: Target,
-    log: SearchLog,
-    kind: str,
-    keys: pa.Table,
-    bounds: CountBounds,
-    users: pa.Array,
-    level: Level | CellKeys | None,
-) -> Contributions:
-    # Bounds are each person's own: nobody else's rows are needed.
-    rows = log.rows.semi_join(log.engine.upload(pa.table({"user": users})), "user")
-    added = log.engine.fetch(_added(release, log, rows, kind, keys, bounds, level))
-    person = pc.index_in(added["user"], users).to_numpy().astype(np.int64)
-    return Contributions(person, added["k"].to_numpy().astype(np.int64))
+    def _true(self, log: SearchLog, keys: pa.Table, bounds: CountBounds) -> Floats:
+        added = self._added(log, log.rows, keys, bounds)
+        counted = log.engine.fetch(added.group_by("k").agg(n=added.count()))
+        true = np.zeros(keys.num_rows)
+        true[counted["k"].to_numpy()] = counted["n"].to_numpy()
+        return true
 
+    def _sampled(self, log: SearchLog, keys: pa.Table, bounds: CountBounds, users: pa.Array) -> Contributions:
+        # Bounds are each person's own: nobody else's rows are needed.
+        added = log.engine.fetch(self._added(log, rows_of_users(log, users), keys, bounds))
+        person = pc.index_in(added["user"], users).to_numpy().astype(np.int64)
+        return Contributions(person, added["k"].to_numpy().astype(np.int64))
 
-def _added(
-    release: Target,
-    log: SearchLog,
-    rows: ir.Table,
-    kind: str,
-    keys: pa.Table,
-    bounds: CountBounds,
-    level: Level | CellKeys | None,
-) -> ir.Table:
-    """user and k: every 1 that these rows add to a published count."""
-    key = _key(kind, level)
-    clicked = rows.filter(rows.url.notnull())
-    if level is None and release.variant == "paper" and kind == "clicks" and bounds.of_all:
-        contributed = first_records(clicked, bounds.of_all)
-    else:
-        contributed = _contributed(release, log, rows, kind, level)
-        contributed = contributed if bounds.of_all is None else first_keys(contributed, key, bounds.of_all)
-    released = contributed.inner_join(log.engine.upload(keys), list(key))
-    if bounds.of_released is not None:
-        released = first_keys(released, key, bounds.of_released)
-    return released.select("user", "k")
+    def _added(self, log: SearchLog, rows: ir.Table, keys: pa.Table, bounds: CountBounds) -> ir.Table:
+        """user and k: every 1 that these rows add to a published count."""
+        if self.keys is None and self.release.variant == "paper" and self.kind == "clicks" and bounds.of_all:
+            contributed = first_records(rows.filter(rows.url.notnull()), bounds.of_all)
+        else:
+            contributed = self._contributed(log, rows)
+            contributed = contributed if bounds.of_all is None else first_keys(contributed, self.key, bounds.of_all)
+        released = contributed.inner_join(log.engine.upload(keys), self.key)
+        if bounds.of_released is not None:
+            released = first_keys(released, self.key, bounds.of_released)
+        return released.select("user", "k")
 
+    def _contributed(self, log: SearchLog, rows: ir.Table) -> ir.Table:
+        """user, key and earliest of all that these rows may add, before any bound."""
+        if self.keys is not None:
+            return self.keys.contributions(log, rows)
+        if self.kind == "sessions":
+            return _sequences(self.release, rows)
+        asked = rows.filter(rows.url.notnull()) if self.kind == "clicks" else rows.select("user", "time", "query")
+        return once_per_key(asked, KEYS[self.kind])
 
-def _contributed(
-    release: Target, log: SearchLog, rows: ir.Table, kind: str, level: Level | CellKeys | None
-) -> ir.Table:
-    """user, key and earliest of all that these rows may add, before any bound."""
-    if isinstance(level, CellKeys):
-        return level.contributions(log, rows)
-    if level is not None:
-        return level.contributions(log.engine, rows)
-    if kind == "sessions":
-        return _sequences(release, rows)
-    asked = rows.filter(rows.url.notnull()) if kind == "clicks" else rows.select("user", "time", "query")
-    return once_per_key(asked, KEYS[kind])
+    def _bounds(self) -> list[CountBounds]:
+        """No bound, and the bounds that the card names: a card may be anybody's."""
+        if isinstance(self.keys, CellKeys) and self.keys.most is not None:
+            return [CountBounds()]  # cells are bounded where they are counted
+        own = self.release.parameters.get(self.kind)
+        parameters = {**self.release.parameters, **(own if isinstance(own, Mapping) else {})}
+        names = {"queries": ("queries_per_user", "per_user"), "sessions": ("sequences_per_user",)}.get(
+            self.kind, ("clicks_per_user", "per_user")
+        )
+        of_all = next((parameters[name] for name in names if isinstance(parameters.get(name), int)), None)
+        of_released = parameters.get("counted_per_user")
+        if self.kind == "sessions" and parameters.get("sequences") == "released":
+            of_released = parameters.get("pairs_per_user")
+        of_released = of_released if isinstance(of_released, int) else None
+        named = [] if of_all is None and of_released is None else [CountBounds(of_all, of_released)]
+        return [CountBounds(), *named]
 
 
 def _sequences(release: Target, rows: ir.Table) -> ir.Table:
@@ -312,32 +307,3 @@ def _joined(lists: pa.Array) -> pa.Array:
     """Lists as `logs.sequences` writes them: one text each, its length first."""
     lengths = pc.binary_join_element_wise(pc.cast(pc.list_value_length(lists), pa.string()), "", "")
     return pc.binary_join_element_wise(lengths, pc.binary_join(lists, _BETWEEN), "")
-
-
-def _key(kind: str, level: Level | CellKeys | None) -> Sequence[str]:
-    if isinstance(level, CellKeys):
-        return [*level.card.key(kind), "within"]
-    return KEYS[kind] if level is None else level.key
-
-
-def _bounds(release: Target, kind: str, level: Level | CellKeys | None) -> list[CountBounds]:
-    """The bounds that the card names, and none: a card may be anybody's."""
-    if isinstance(level, CellKeys) and level.most is not None:
-        return [CountBounds()]  # cells are bounded where they are counted
-    parameters: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
-    names = {"queries": ("queries_per_user", "per_user"), "sessions": ("sequences_per_user",)}.get(
-        kind, ("clicks_per_user", "per_user")
-    )
-    of_all = next((parameters[name] for name in names if isinstance(parameters.get(name), int)), None)
-    of_released = parameters.get("counted_per_user")
-    if kind == "sessions" and parameters.get("sequences") == "released":
-        of_released = parameters.get("pairs_per_user")
-    bounds = [CountBounds()]
-    if of_all is not None or isinstance(of_released, int):
-        bounds.append(CountBounds(of_all, of_released if isinstance(of_released, int) else None))
-    return bounds
-
-
-def _own(parameters: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    own = parameters.get(kind)
-    return own if isinstance(own, Mapping) else {}

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.audit_data import AuditData, rows_of
+from querycloak.audits.audit_data import AuditData, rows_of_users
 from querycloak.errors import InputError
 from querycloak.evaluation.target import NO_OWNERS, Target, in_pieces
 
@@ -45,7 +45,8 @@ class PeriodLinkage:
         if len(users) < 2:
             yield Finding.missing("fewer than two people of the other period are in the release")
             return
-        known = rows_of(knowledge.other_period, users, ["user", "query"])
+        other = knowledge.other_period
+        known = other.engine.fetch(rows_of_users(other, users).select("user", "query"))
         pieces = in_pieces(release.batches("log", ["user", "query"]))
         released = pa.concat_tables([rows.filter(pc.is_in(rows["user"], names)) for rows in pieces])
         kept_names = pc.all(pc.equal(names, users)).as_py()

@@ -66,7 +66,7 @@ def _steps_of_tables(counted: KeyTables, past: Past, of_bounds: dict[tuple[str, 
 
 
 def _public_counts(later: PublicTables, table: str, plan: PublicPlan, past: Past) -> dict[str, int]:
-    """Counts of pairs or of reformulations, for queries that are supposed to have come out (sessions.md)."""
+    """Counts of pairs or of reformulations, for queries that are assumed to have come out (sessions.md)."""
     names = pa.array(released_queries(later, past), pa.string())
     if table == PAIRS:
         return later.pairs(names, plan)[0].numbers()
@@ -107,7 +107,7 @@ def distinct_queries(engine: Engine, rows: ir.Table) -> frozenset[str]:
 
 
 def released_queries(counted: object, past: Past) -> list[str]:
-    """Queries of this log and of the past that are supposed to have come out."""
+    """Queries of this log and of the past that are assumed to have come out."""
     return sorted(filter(past.came_out, queries_of(counted) | past.queries))
 
 
@@ -209,7 +209,7 @@ def _exceeding(noise: Gaussian, least: int) -> float:
 
 
 def _counts_of_weighted(counted: WeightedSelection, past: Past) -> Step:
-    """The users, or the clicks, of the keys that are supposed to have come out."""
+    """The users, or the clicks, of the keys that are assumed to have come out."""
     plan = counted.plan
     keys = counted.engine.fetch(counted.keys.select(*counted.key).distinct())
     names = ["\t".join(key.values()) for key in keys.to_pylist()]
@@ -229,7 +229,7 @@ def _buckets(selection: WeightedSelection, scout: PreselectionRound) -> list[str
 
 
 def _interests(buckets: Sequence[str], past: Past) -> pa.Table:
-    """The buckets that are supposed to have passed a round, with users' interest in them."""
+    """The buckets that are assumed to have passed a round, with users' interest in them."""
     left = [bucket for bucket in buckets if past.came_out(bucket)]
     known = [LEAST_INTEREST if bucket in past.lightened else FULL_INTEREST for bucket in left]
     return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(known, pa.int64())})
@@ -242,7 +242,7 @@ def _numbers(counts: pa.Table, key: Sequence[str]) -> dict[str, int]:
 
 @steps_of.register
 def _(counted: Pooling, past: Past) -> list[Step]:
-    """Counts of each table; the later ones for queries that are supposed to have come out."""
+    """Counts of each table; the later ones for queries that are assumed to have come out."""
     method, pool = counted.method, set(counted.pool.to_pylist())
     queries = counted.counts.numbers()
     steps = [_counts_of_pool(counted, "queries", {key: n for key, n in queries.items() if key in pool})]
@@ -263,7 +263,7 @@ def _(counted: Pooling, past: Past) -> list[Step]:
 
 @steps_of.register
 def _(counted: SelectingPooling, past: Past) -> list[Step]:
-    """Counts of public keys, rounds of selections; the later ones for queries that are supposed to have come out."""
+    """Counts of public keys, rounds of selections; the later ones for queries that are assumed to have come out."""
     method, plan = counted.method, counted.plan
     steps = [_counts_of_pool(counted, "queries", counted.counts.numbers())]
     if method.off_pool:
@@ -311,7 +311,7 @@ def _(counted: PaperPooling, past: Past) -> list[Step]:
 
 @steps_of.register
 def _(counted: BoundedPairs, past: Past) -> list[Step]:
-    """Counts of pairs; of pairs per user and of associations among those that are supposed to have come out."""
+    """Counts of pairs; of pairs per user and of associations among those that are assumed to have come out."""
     engine, contributions, plan = counted.engine, counted.contributions, counted.plan
     pairs = WeightedSelection.of(engine, contributions, KEY, plan.pairs, kept=True)
     steps = prefixed("pairs", steps_of(pairs, past))

@@ -55,7 +55,7 @@ def _(counted: CountedLevels, past: Past) -> list[Step]:
 
 
 def steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list[Step]:
-    """The steps of each level, given the keys below it that are supposed to have come out (phrases.md)."""
+    """The steps of each level, given the keys below it that are assumed to have come out (phrases.md)."""
     engine, uses = counted.engine, counted.uses.op()
     steps, before = [], None
     for level, table in enumerate(method.levels, 1):
@@ -194,7 +194,7 @@ def _by_chance(users: IntArray, plan: KeysOnlyPlan, randomness: Randomness) -> I
 
 @steps_of.register
 def _(counted: CellsOfPhrases, past: Past) -> list[Step]:
-    """The steps of the levels, then the counts of cells of the keys that are supposed to have come out."""
+    """The steps of the levels, then the counts of cells of the keys that are assumed to have come out."""
     what = ("held cells", counted.uses.op(), counted.queries is None)
     cells = once(counted.engine, what, lambda: HeldCells.of(counted))
     names = [name for keys in cells.keys.values() for name in _names(keys).to_pylist()]
