@@ -157,7 +157,7 @@ def short_table(summary: Summary) -> object:
     for heading in ("rows", TASK_VIEWS[summary.main_task].title.lower(), "risk", "attack", "ε, k"):
         left = heading in ("attack", "ε, k")
         table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "attack", overflow="fold")
-    for each in (summary.beside[0], *summary.releases):
+    for each in (summary.baselines[0], *summary.releases):
         table.add_row(*_line(each, summary))
     return table
 

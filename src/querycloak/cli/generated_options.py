@@ -23,35 +23,25 @@ from querycloak.methods.option import Option, options_of
 from querycloak.methods.registry import METHODS, method_class
 from querycloak.sentence import Parameter, Sentence
 
-GROUP_OF = {
-    **dict.fromkeys(("epsilon", "delta"), BUDGET),
-    **dict.fromkeys(
-        (
-            "max_keys_per_user", "sessions_per_user", "queries_per_session", "queries_per_user", "clicks_per_key",
-            "clicks_per_user", "linked_per_user", "cells_per_user", "gap_minutes", "count_of", "repeats",
-            "max_queries", "budget_per", "longest", "mini_session", "max_words", "max_digits",
-        ),
-        BOUNDS,
+_OPTIONS_UNDER = {
+    BUDGET: "epsilon delta",
+    BOUNDS: (
+        "max_keys_per_user sessions_per_user queries_per_session queries_per_user clicks_per_key "
+        "clicks_per_user linked_per_user cells_per_user gap_minutes count_of repeats max_queries budget_per "
+        "longest mini_session max_words max_digits"
     ),
-    **dict.fromkeys(
-        (
-            "by", "domain_of", "keyed", "views", "sequences", "queries",
-            "min_users", "keys", "preset", "min_word_users", "theta", "concept_users", "selection", "priors", "pool",
-            "known",
-            "off_pool", "clicks", "urls", "criterion", "domain", "candidates", "topics", "taxonomy", "objective",
-            "support", "weights", "counts", "tables", "no_clicks", "times", "keep_time", "output_size",
-            "min_term_users", "min_group_users", "linked", "latency_days", "users",
-        ),
-        SELECTION,
+    SELECTION: (
+        "by domain_of keyed views sequences queries min_users keys preset min_word_users theta concept_users "
+        "selection priors pool known off_pool clicks urls criterion domain candidates topics taxonomy "
+        "objective support weights counts tables no_clicks times keep_time output_size min_term_users "
+        "min_group_users linked latency_days users"
     ),
-    **dict.fromkeys(
-        (
-            "noise", "threshold", "accounting", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
-            "any_language", "known_share", "known_per_user", "selection_share", "total_share", "log_layout", "variant",
-        ),
-        ADVANCED,
+    ADVANCED: (
+        "noise threshold accounting auto_share two_draws split force solver max_neighbours any_language "
+        "known_share known_per_user selection_share total_share log_layout variant"
     ),
-}  # fmt: skip
+}
+GROUP_OF = {name: heading for heading, names in _OPTIONS_UNDER.items() for name in names.split()}
 """The heading of `--help` for each option of a method; those of other people's methods stand under METHOD."""
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

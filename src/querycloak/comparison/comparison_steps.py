@@ -44,13 +44,13 @@ StepRecord = Mapping[str, Any]
 
 
 def evaluation_table(
-    tasks: Mapping[str, Sequence[StepRecord]], beside: StepRecord, steps: Sequence[StepRecord]
+    tasks: Mapping[str, Sequence[StepRecord]], baselines: StepRecord, steps: Sequence[StepRecord]
 ) -> pa.Table:
     """Every task in the usual order; profiles are told by the steps that made the releases."""
     rows: list[StepRecord] = []
     for task in tasks_named():
         if task.name == Profiles.name:
-            rows += [*beside["profiles"], *(row for step in steps for row in step.get("profiles", ()))]
+            rows += [*baselines["profiles"], *(row for step in steps for row in step.get("profiles", ()))]
         else:
             rows += tasks[task.name]
         for step in steps:
@@ -68,9 +68,9 @@ def missing_rows(task: Task, about: RowLabel, why: str) -> list[Row]:
     ]
 
 
-def audit_table(beside: StepRecord, steps: Sequence[StepRecord]) -> pa.Table:
+def audit_table(baselines: StepRecord, steps: Sequence[StepRecord]) -> pa.Table:
     """Audit rows: baselines first, then every release."""
-    rows, nothing = list(beside["audit"]), dict.fromkeys(COLUMNS)
+    rows, nothing = list(baselines["audit"]), dict.fromkeys(COLUMNS)
     for step in steps:
         failed = ({**nothing, "release": step["name"], "attack": attack, "why": step["failed"]} for attack in ATTACKS)
         rows += failed if step["failed"] else step["audit"]
@@ -278,10 +278,10 @@ class Run:
     def _assemble(self, seconds: float) -> None:
         """Write the tables and the data of the page; then remove the steps."""
         steps = [self._kept(f"release-{each.name}") for each in self._plan]
-        beside = self._kept("baselines")
+        baselines = self._kept("baselines")
         tasks = {task.name: self._kept(f"task-{task.name}")["rows"] for task in self._tasks}
-        self._folder.write_table(EVALUATION, evaluation_table(tasks, beside, steps))
-        self._folder.write_table(AUDIT, audit_table(beside, steps))
+        self._folder.write_table(EVALUATION, evaluation_table(tasks, baselines, steps))
+        self._folder.write_table(AUDIT, audit_table(baselines, steps))
         left_out = ("audit", "profiles", "alarms")
         self._folder.keep(
             complete=True,

@@ -76,7 +76,7 @@ class Gained:
 
 @dataclass(frozen=True)
 class ReleaseSummary:
-    """One release, or what stands beside all releases."""
+    """Figures of one release or baseline."""
 
     name: str
     label: str
@@ -145,7 +145,8 @@ class Summary:
     """A comparison in a few figures."""
 
     comparison: Comparison
-    beside: tuple[ReleaseSummary, ...]
+    baselines: tuple[ReleaseSummary, ...]
+    """The log itself, the log under other names, plain k-anonymity, and the rule without data."""
     releases: tuple[ReleaseSummary, ...]
 
     @cached_property
@@ -156,7 +157,7 @@ class Summary:
     @property
     def without_data(self) -> ReleaseSummary:
         """The rule without any log; it has no tasks in comparisons that older versions made."""
-        return self.beside[-1]
+        return self.baselines[-1]
 
     @cached_property
     def epsilons(self) -> tuple[float, ...]:
@@ -204,7 +205,7 @@ def summary_of(comparison: Comparison) -> Summary:
     """The figures that stand for a comparison."""
     evaluation, audit = comparison.evaluation.to_pylist(), comparison.audit.to_pylist()
     reader = _Reader(evaluation, audit)
-    beside = (
+    baselines = (
         reader.release(ORIGINAL, "the log itself", "none", {}),
         reader.release(PSEUDONYMS, "the log, other names", "none", {}),
         reader.release(K_ANONYMITY, "k-anonymity, all tables", "rule", {}),
@@ -212,7 +213,7 @@ def summary_of(comparison: Comparison) -> Summary:
     )
     listed = comparison.about["releases"]
     made = tuple(reader.release(each["name"], label_of(each), promise_of(each), each) for each in listed)
-    return Summary(comparison, beside, made)
+    return Summary(comparison, baselines, made)
 
 
 class _Reader:

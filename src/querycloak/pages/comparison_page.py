@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -49,7 +49,7 @@ def comparison_page(comparison: Comparison) -> str:
         headline=headline(summary),
         summary=summary,
         demo=about["demo"],
-        log=_sides(about["log"]),
+        log=_facts_of_sides(about["log"]),
         picture=tradeoff(summary),
         missing=missing_in_tradeoff(summary),
         tasks_picture=tasks_picture(summary),
@@ -59,15 +59,15 @@ def comparison_page(comparison: Comparison) -> str:
         attack_views={name: ATTACK_VIEWS[name] for name in attacks_run(summary)},
         promises=PROMISES,
         published=published,
-        people=list(for_one_person(summary)),
+        people=stated_guarantees(summary),
         all_attack_views=ATTACK_VIEWS,
         choices=list(summary.choices()),
-        forced=_forced(summary),
+        forced=_accounts_needed(summary),
         leaks=[row for row in comparison.audit.to_pylist() if row["attack"] == "leaks" and row["risk"]],
         alarms=comparison.alarms,
         failures=comparison.failures,
         examples=[each for each in summary.made if each.tables],
-        let_out=_let_out(summary),
+        let_out=_with_leaked_secret(summary),
         seconds=about["seconds"],
         version=versions()["querycloak"],
     )
@@ -81,36 +81,31 @@ def headline(summary: Summary) -> str:
     return Markup(words.headline(summary, guaranteed, rule, TASK_VIEWS[task], ATTACK_VIEWS))
 
 
-class OnePromise(NamedTuple):
+class StatedGuarantee(NamedTuple):
     """Releases with the same guarantee, and the first paragraphs of its explanation."""
 
     releases: tuple[ReleaseSummary, ...]
     promise: tuple[str, ...]
 
 
-def for_one_person(summary: Summary) -> Iterator[OnePromise]:
+def stated_guarantees(summary: Summary) -> list[StatedGuarantee]:
     """Releases by the guarantee that they state."""
     groups: dict[tuple[str, ...], list[ReleaseSummary]] = {}
     for release in summary.made:
-        groups.setdefault(_promise(release), []).append(release)
-    for promise, releases in groups.items():
-        yield OnePromise(tuple(releases), promise)
-
-
-def _promise(release: ReleaseSummary) -> tuple[str, ...]:
-    text = explain(Guarantee.from_json(dict(release.facts["proven"])))
-    return tuple(text.replace(" %", PERCENT).split("\n\n")[:3])
+        text = explain(Guarantee.from_json(dict(release.facts["proven"]))).replace(" %", PERCENT)
+        groups.setdefault(tuple(text.split("\n\n")[:3]), []).append(release)
+    return [StatedGuarantee(tuple(releases), promise) for promise, releases in groups.items()]
 
 
 _BESIDE = " beside a frequent word"
 
 
-def _sides(files: Mapping[str, Any]) -> dict[str, Any]:
+def _facts_of_sides(files: Mapping[str, Any]) -> dict[str, Any]:
     train, test = (files[f"{side}.parquet"] for side in ("train", "test"))
     return {"train": train, "test": test, "users": train["users"] + test["users"]}
 
 
-def _forced(summary: Summary) -> dict[str, list[str]]:
+def _accounts_needed(summary: Summary) -> dict[str, list[str]]:
     """Releases by the number of accounts that bring out a text."""
     settings: dict[str, list[str]] = {}
     for row in summary.comparison.audit.to_pylist():
@@ -138,7 +133,7 @@ def _number_in(accounts: str) -> int:
     return int(first) if first.isdigit() else sys.maxsize
 
 
-def _let_out(summary: Summary) -> list[ReleaseSummary]:
+def _with_leaked_secret(summary: Summary) -> list[ReleaseSummary]:
     """Releases of verbatim rows of persons that contain a planted secret."""
     kinds = {each.name: RowKind(each.facts["rows"]) for each in summary.made}
     own = [each for each in summary.made if kinds[each.name].is_verbatim and kinds[each.name].is_personal]

@@ -104,7 +104,7 @@ _ROW, _COLUMNS = 17, 6
 def tradeoff(summary: Summary) -> Picture:
     """Utility against risk: a point for each release, with intervals."""
     task = summary.main_task
-    shown = [each for each in (*summary.beside[:2], *summary.made) if _both(each, task)]
+    shown = [each for each in (*summary.baselines[:2], *summary.made) if _both(each, task)]
     without_data = summary.without_data.tasks.get(task)
     level = None if without_data is None else without_data.share
     text = "; ".join([
@@ -235,7 +235,7 @@ def _shapes(alt: Any) -> Any:
 
 def tasks_picture(summary: Summary) -> Picture:
     """Remaining utility of every task, release by release."""
-    shown = [*(each for each in summary.beside[2:] if each.tasks), *summary.made]
+    shown = [*(each for each in summary.baselines[2:] if each.tasks), *summary.made]
     rows = [
         _mark(each, TASK_VIEWS[task].title, *_marked(each, kept), unsure=kept.share is not None)
         for task in TASK_VIEWS
@@ -257,7 +257,7 @@ def _marked(release: ReleaseSummary, kept: Kept) -> tuple[float | None, float | 
 
 def attacks_picture(summary: Summary) -> Picture:
     """Gain of every attack, release by release, the log itself on top."""
-    shown = [each for each in (*summary.beside, *summary.made) if each.attacks]
+    shown = [each for each in (*summary.baselines, *summary.made) if each.attacks]
     attacks = attacks_run(summary)
     rows = [
         _mark(each, ATTACK_VIEWS[name].title, gained.shown, gained.low, gained.high, unsure=True)
@@ -275,7 +275,7 @@ def attacks_picture(summary: Summary) -> Picture:
 
 def attacks_run(summary: Summary) -> list[str]:
     """The attacks that could be run on something."""
-    shown = [*summary.beside, *summary.made]
+    shown = [*summary.baselines, *summary.made]
     return [name for name in ATTACK_VIEWS if any(_is_run(each, name) for each in shown)]
 
 

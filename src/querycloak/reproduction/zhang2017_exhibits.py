@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from querycloak.evaluation.tasks.suggestion import COSINE_SHARE
 from querycloak.logs.split import Split
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.sessions.method import Sessions
@@ -189,14 +188,14 @@ def _table_5(bench: Workbench, *, literal: bool = False) -> dict[str, Any]:
     train, test = bench.sides(Split(by="user"))
     runs = paper_runs(20)
     if literal:
-        return suggestion_runs(train, test, released(train, runs), COSINE_SHARE, literal=True)
+        return suggestion_runs(train, test, released(train, runs), literal=True)
     runs |= {
         OURS_C: Clicks(epsilon=EPSILON, delta=DELTA),
         OURS_S: Sessions(epsilon=EPSILON, delta=DELTA),
     }
     epsilon, delta = runs["DP_S"].proven().numbers
     runs[OURS_PROVEN] = Sessions(epsilon=epsilon, delta=delta)
-    return suggestion_runs(train, test, released(train, runs), COSINE_SHARE)
+    return suggestion_runs(train, test, released(train, runs))
 
 
 def _findings(results: Mapping[str, Any]) -> list[bool | None]:

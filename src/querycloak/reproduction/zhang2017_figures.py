@@ -19,7 +19,7 @@ from querycloak.evaluation.similar_queries import click_index, followers, sugges
 from querycloak.evaluation.subjects import Original
 from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import ORIGINAL, CaseScores, Logs, Subject
-from querycloak.evaluation.tasks.suggestion import COSINE_SHARE, MOST, KnownPrefixes, PreparedSuggestion, Suggestion
+from querycloak.evaluation.tasks.suggestion import MOST, KnownPrefixes, PreparedSuggestion, Suggestion
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.split import Split
 from querycloak.methods.clicks.method import Clicks
@@ -98,7 +98,6 @@ def suggestion_runs(
     train: SearchLog,
     test: SearchLog,
     releases: Mapping[str, Release],
-    cosine_share: float,
     *,
     original: bool = True,
     literal: bool = False,
@@ -110,7 +109,7 @@ def suggestion_runs(
     subjects: list[Subject] = [Original(train)] if original else []
     subjects += [Target.of(release, name) for name, release in releases.items()]
     logs = Logs(train, test, tuple(subjects))
-    task = (LiteralSuggestion if literal else Suggestion)(cosine_share=cosine_share).prepare(logs)
+    task = (LiteralSuggestion if literal else Suggestion)().prepare(logs)
     runs: dict[str, dict[str, Any]] = {}
     first = None
     for subject in subjects:
@@ -177,7 +176,7 @@ def _at(bench: Workbench, threshold: int) -> Any:
         releases = released(train, paper_runs(threshold))
         tables = {"KA": "clicks", "DP_C": "clicks", "DP_S": "sessions"}
         rows = {name: releases[name].table(table).num_rows for name, table in tables.items()}
-        return {"rows": rows, "runs": suggestion_runs(train, test, releases, COSINE_SHARE, original=False)}
+        return {"rows": rows, "runs": suggestion_runs(train, test, releases, original=False)}
 
     return work
 

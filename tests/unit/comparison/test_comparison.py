@@ -154,7 +154,7 @@ def test_a_summary_is_made_of_rows_of_the_tables(found: Comparison) -> None:
     assert [each.promise for each in summary.releases] == ["user", "user", "rule", "failed", "rule"]
     assert summary.epsilons == (1.0, 8.0)
     seen = 0
-    for release in (*summary.beside, *summary.releases):
+    for release in (*summary.baselines, *summary.releases):
         for task, kept in release.tasks.items():
             row = evaluation[kept.row]
             assert (row["release"], row["task"], row["reading"]) == (release.name, task, "all")
@@ -164,7 +164,7 @@ def test_a_summary_is_made_of_rows_of_the_tables(found: Comparison) -> None:
             row = audit[gained.row]
             assert (row["release"], row["attack"], row["risk"]) == (release.name, attack, gained.risk)
     assert seen > 20
-    original = summary.beside[0]
+    original = summary.baselines[0]
     assert {kept.share for kept in original.tasks.values()} - {None} == {1.0}  # None where it gives nothing itself
     assert original.worst is not None
     assert original.worst.risk == 1.0

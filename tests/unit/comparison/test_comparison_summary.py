@@ -87,7 +87,7 @@ def test_a_release_within_a_sentence(summary: Summary) -> None:
 
 def test_shares_say_what_they_add_to_no_data(summary: Summary) -> None:
     """Completion: no data reaches 20 % of the log, clicks at epsilon 8 keep 31 %, at epsilon 1 they keep 12 %."""
-    by_name = {each.name: each.tasks["completion"] for each in (*summary.beside, *summary.releases) if each.tasks}
+    by_name = {each.name: each.tasks["completion"] for each in (*summary.baselines, *summary.releases) if each.tasks}
     assert by_name["no-data"].share == pytest.approx(0.2)
     assert by_name["no-data"].added is None
     assert by_name["clicks-e8"].added == pytest.approx(0.31 - 0.2)

@@ -12,7 +12,7 @@ import pytest
 from querycloak.comparison.comparison_summary import Summary, summary_of
 from querycloak.comparison.comparison_views import ATTACK_VIEWS
 from querycloak.methods.eu_records.method import EuRecords
-from querycloak.pages.comparison_page import comparison_page, for_one_person, headline
+from querycloak.pages.comparison_page import comparison_page, headline, stated_guarantees
 from querycloak.pages.comparison_pictures import attacks_picture, tasks_picture, tradeoff
 from querycloak.pages.layout import environment
 from tests.canned_comparison import canned
@@ -56,7 +56,7 @@ def test_the_headline_names_an_attacker_once(summary: Summary) -> None:
 
 
 def test_the_meaning_is_explained_once_for_each_promise(summary: Summary) -> None:
-    parts = list(for_one_person(summary))
+    parts = list(stated_guarantees(summary))
     assert 5 <= len(parts) == len({part.promise for part in parts}) < len(summary.made)
     assert ["clicks-e8", "sessions-e8"] in [[each.name for each in part.releases] for part in parts]
     assert sum(len(part.releases) for part in parts) == len(summary.made)
