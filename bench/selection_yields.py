@@ -47,7 +47,8 @@ class Yield:
     """What one selection made of one table at one budget.
 
     volume: the share of all (user, key) pairs of the log whose key came out. The errors are of published counts
-    against the number of users who hold the key; factor is keys over the paper's keys.
+    against the number of users who hold the key, a count that noise took below 1 as 0; factor is keys over the
+    paper's keys.
     """
 
     table: str
@@ -132,7 +133,7 @@ class _Measured:
         known = self._log.engine.upload(released)
         true = self._log.engine.fetch(known.inner_join(self._true, list(self._key)).select("count", "users"))
         users = true["users"].to_numpy()
-        errors = np.abs(true["count"].to_numpy() - users)
+        errors = np.abs(true["count"].fill_null(0).to_numpy() - users)
         return Yield(
             table=self._table,
             epsilon=epsilon,
