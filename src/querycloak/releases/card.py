@@ -216,11 +216,6 @@ MOST_ROWS = 10**12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def card_problem(card: Mapping[str, Any]) -> str | None:
-    """The first rule that a card of the current version breaks; None if it keeps the schema."""
-    return _card_of_ours(card)
-
-
 def _is(kind: type | tuple[type, ...], rule: str) -> Check:
     def check(value: Any) -> str | None:
         wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
@@ -351,10 +346,13 @@ OUR_METHODS = frozenset({
 """Methods of querycloak. Those of other packages give parameters of these names the types that they like."""
 
 
-def _card_of_ours(value: Any) -> str | None:
-    """The rule without the parameter's name: names of parameters in messages are those that a reader can set."""
-    problem = _CARD(value)
-    if problem is None and value["method"] in OUR_METHODS and _USED_PARAMETERS(value["parameters"]) is not None:
+def card_problem(card: Mapping[str, Any]) -> str | None:
+    """The first rule that a card of the current version breaks; None if it keeps the schema.
+
+    Parameters are not named: names of parameters in messages are those that a reader can set.
+    """
+    problem = _CARD(card)
+    if problem is None and card["method"] in OUR_METHODS and _USED_PARAMETERS(card["parameters"]) is not None:
         return ".parameters must have values of the types that querycloak writes"
     return problem
 

@@ -20,7 +20,7 @@ from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, h
 from querycloak.privacy.calibration.gaussian import largest_loss
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.table_plan import Times
-from querycloak.privacy.parameters import checked_bound, one_of, share
+from querycloak.privacy.parameters import checked_bound, one_of
 from querycloak.privacy.sampling.exact import (
     float_up,
     four_digits_down,
@@ -48,24 +48,22 @@ def calibrate(
     *,
     law: str | None = None,
     two_draws: bool = False,
-    deciding_share: float = 0.5,
 ) -> HistogramPlan:
     """Return noise and the smallest threshold for a budget; without a law, that of the smaller threshold.
 
-    Of two draws, Laplace gives the deciding one `deciding_share` of epsilon; Gaussian gives both one sigma.
+    Of two draws, Laplace gives each half of epsilon; Gaussian gives both one sigma.
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
     per_user = checked_bound(per_user)
-    deciding_share = share("deciding_share", deciding_share, "give the first draw's share of epsilon, such as 0.5")
     if law is not None:
         one_of("law", law, LAWS, "or leave it out for the smaller threshold")
     if law == "gaussian":
         return _gaussian_plan(epsilon, delta, per_user, two_draws)
     if law == "laplace":
-        return _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share)
+        return _laplace_plan(epsilon, delta, per_user, two_draws)
     return _smaller_threshold(
-        lambda: _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share),
+        lambda: _laplace_plan(epsilon, delta, per_user, two_draws),
         lambda: _gaussian_plan(epsilon, delta, per_user, two_draws),
     )
 
@@ -84,16 +82,14 @@ def _smaller_threshold(*plans: Callable[[], HistogramPlan]) -> HistogramPlan:
     return min(feasible, key=lambda plan: plan.threshold)
 
 
-def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> HistogramPlan:
-    part = stated(deciding_share) if two_draws else Fraction(1)
-    noise = laplace_noise(per_user, stated(epsilon) * part)
-    published_noise = laplace_noise(per_user, stated(epsilon) * (1 - part)) if two_draws else None
+def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> HistogramPlan:
+    noise = laplace_noise(per_user, stated(epsilon) / 2 if two_draws else stated(epsilon))
     threshold = smallest_integer(lambda k: laplace_delta(noise, k, per_user) <= delta)
     return price(
         noise,
         threshold,
         per_user,
-        published_noise=published_noise,
+        published_noise=noise if two_draws else None,
         tie_probability=largest_tie_probability(noise, threshold, per_user, delta),
     )
 
