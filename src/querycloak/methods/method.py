@@ -8,7 +8,7 @@ elsewhere is stopped (privacy/order.py).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
@@ -77,6 +77,17 @@ class Counted(Protocol):
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw; called once, after the release was paid for."""
         ...
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """Rows or keys that are settled before the draw, which is one function of them: names, or nothing at all."""
+
+    drawn: Callable[[Randomness], Drawn]
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Draw."""
+        return self.drawn(randomness)
 
 
 class MethodClass(TakesFormerNames):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from querycloak.errors import ParameterError
 from querycloak.methods.forcing_accounts import accounts_of_a_rule
 from querycloak.methods.keys.attributes import grouping_of
-from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.method import Counted, CountedRows, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
@@ -148,8 +148,12 @@ class KAnonymity(Method):
 
             clicks_of(log)
         if self.counted == "log" and not self.preset:
-            return _SharedRows(log, *_shared_in_rows(log, self.k))
-        return _SharedKeys(self._tables(log))
+            shared = _shared_in_rows(log, self.k)
+            return CountedRows(
+                lambda randomness: Drawn({"log": _pseudonymised(log, *shared, randomness)}, counts="exact")
+            )
+        tables = self._tables(log)
+        return CountedRows(lambda _: Drawn(tables, counts="exact"))
 
     def _tables(self, log: SearchLog) -> dict[str, Table]:
         """Tables of the keys shared by at least k users."""
@@ -175,30 +179,6 @@ class KAnonymity(Method):
         clicks = with_values(log.clicks, self.attributes)
         quarter = clicks.time.year().cast("string") + "-Q" + clicks.time.quarter().cast("string")
         return clicks.mutate(quarter=quarter)
-
-
-@dataclass(frozen=True)
-class _SharedKeys:
-    """Keys of enough users: nothing is left to be drawn."""
-
-    tables: Mapping[str, Table]
-
-    def draw(self, randomness: Randomness) -> Drawn:  # noqa: ARG002
-        """Return the counted tables; nothing is drawn."""
-        return Drawn(self.tables, counts="exact")
-
-
-@dataclass(frozen=True)
-class _SharedRows:
-    """A log with its queries and pairs of enough users computed."""
-
-    log: SearchLog
-    queries: ir.Table
-    pairs: ir.Table
-
-    def draw(self, randomness: Randomness) -> Drawn:
-        """Only names are drawn."""
-        return Drawn({"log": _pseudonymised(self.log, self.queries, self.pairs, randomness)}, counts="exact")
 
 
 def _shared_in_rows(log: SearchLog, least: int) -> tuple[ir.Table, ir.Table]:

@@ -157,6 +157,14 @@ class SelectionPlan:
         }
 
 
+def shared_and_own(solved: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Parameters of several tables: those that all share, then under each table's name those that are its own."""
+    first = next(iter(solved.values()))
+    shared = {name: value for name, value in first.items() if all(each[name] == value for each in solved.values())}
+    own = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
+    return {**shared, **{table: parameters for table, parameters in own.items() if parameters}}
+
+
 def one_table(table: str, plan: TablePlan) -> SelectionPlan:
     """The plan of a method's only table."""
     return SelectionPlan(plan.guarantee(), {table: plan})

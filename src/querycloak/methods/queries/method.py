@@ -30,9 +30,4 @@ class Queries(OneTable):
 
     def rows(self, log: SearchLog) -> ir.Table:
         """Every row: one with a click is a search as well."""
-        return asked(log)
-
-
-def asked(log: SearchLog) -> ir.Table:
-    """user, time and query of every row; which result was clicked does not matter here."""
-    return log.asked
+        return log.asked

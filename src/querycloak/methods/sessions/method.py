@@ -15,6 +15,7 @@ from querycloak.methods.keys.selection_plan import (
     check_counts,
     check_given_bound,
     chosen_on_log,
+    shared_and_own,
 )
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
@@ -239,36 +240,17 @@ class Sessions(KeysMethod):
         """Given options and solved numbers; with the rule that cuts sessions, as the card must state it."""
         if self.plan.candidates:
             return {**self.plan.choice_parameters(), **self._cutting()}
-        if self.public is not None:
-            return self._parameters_of_public(self.public)
         solved = {table: plan.parameters() for table, plan in self.plans.items()}
         bounds = {table: parameters.pop("per_user") for table, parameters in solved.items()}
-        shared = {
-            name: value for name, value in solved[TABLE].items() if all(each[name] == value for each in solved.values())
-        }
-        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
-        return {
-            **shared,
-            **{table: parameters for table, parameters in apart.items() if parameters},
-            "per_user": bounds.get(clicks.TABLE, bounds.get(queries.TABLE)),
-            "sessions_per_user": self.bounds.sessions,
-            "sequences_per_user": bounds[TABLE],
-            **self._cutting(),
-        }
-
-    def _parameters_of_public(self, public: PublicPlans) -> dict[str, Any]:
-        solved = {table: plan.parameters() for table, plan in self.plans.items()}
-        bounds = [parameters.pop("per_user") for parameters in solved.values()]
-        first = next(iter(solved.values()))
-        shared = {name: value for name, value in first.items() if all(each[name] == value for each in solved.values())}
-        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
-        return {
-            **shared,
-            **{table: parameters for table, parameters in apart.items() if parameters},
-            "per_user": bounds[0],
-            **public.parameters(),
-            **self._cutting(),
-        }
+        if self.public is not None:
+            bounded = {"per_user": next(iter(bounds.values())), **self.public.parameters()}
+        else:
+            bounded = {
+                "per_user": bounds.get(clicks.TABLE, bounds.get(queries.TABLE)),
+                "sessions_per_user": self.bounds.sessions,
+                "sequences_per_user": bounds[TABLE],
+            }
+        return {**shared_and_own(solved), **bounded, **self._cutting()}
 
     def _cutting(self) -> dict[str, Any]:
         queries = self.queries_per_session if self.plan.candidates else self.bounds.queries
@@ -301,7 +283,7 @@ class Sessions(KeysMethod):
         if queries.TABLE in self.released:
             from querycloak.methods.keys.contribution_bounding import once_per_key
 
-            tables = {queries.TABLE: once_per_key(queries.asked(log), queries.KEY), **tables}
+            tables = {queries.TABLE: once_per_key(log.asked, queries.KEY), **tables}
         if self.priors is not None:
             from querycloak.methods.keys.public_priors import with_prior
 
