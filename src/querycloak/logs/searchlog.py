@@ -13,12 +13,11 @@ from querycloak.engines.engine import OnBytes
 from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats import Recognised, accepted_times, choose_reader
-from querycloak.logs.log_tables import LogTables
+from querycloak.logs.log_tables import LogSource, LogTables
 from querycloak.logs.preflight import EmptyGate
 from querycloak.logs.reading.checks import KEPT, OTHER_FORMAT
 from querycloak.logs.reading.files import LOG_ENDINGS, FileOptions, find_files
 from querycloak.logs.reading.json_documents import as_lines
-from querycloak.logs.reading.source import LogSource
 from querycloak.logs.reading.spooled import StagedTable, is_table
 from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share, write_rejected
 from querycloak.privacy.parameters import of_kind, texts_of

@@ -265,8 +265,8 @@ class Method(metaclass=MethodClass):
 
         paid_gate: each stands behind the gate of `release`.
         """
+        from querycloak.methods.paid_gate import DRAW, gated
         from querycloak.privacy.accounting.composition import composed_releases
-        from querycloak.privacy.accounting.user_gate import DRAW, gated
 
         if not paid_gate:
             return composed_releases(self.proven(), self.recorded_draws(), releases, at_delta)

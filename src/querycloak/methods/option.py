@@ -102,16 +102,7 @@ def options_of(kind: type[DataclassInstance]) -> Iterator[Option]:
     hints = _hints(kind)
     given = {each.name: each for each in fields(kind) if each.init}
     for name in sorted(hints, key=lambda name: name == "variant"):
-        metadata = given[name].metadata
-        yield Option(
-            name,
-            hints[name],
-            given[name].default,
-            metadata[_HELP],
-            metadata[_NAMES_FILE],
-            metadata[_FORMERLY],
-            metadata[_FORMER_VALUES],
-        )
+        yield Option(name, hints[name], given[name].default, **given[name].metadata)
 
 
 def current_options(kind: type[DataclassInstance], given: Mapping[str, Any]) -> dict[str, Any]:

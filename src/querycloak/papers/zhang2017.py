@@ -17,8 +17,8 @@ from querycloak.errors import ParameterError
 from querycloak.methods.clicks.method import Clicks, refuse_clicks
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import AUTO, SelectionPlan, check_given_bound, refuse_keys_alone
+from querycloak.methods.sessions.joint_plans import SessionBounds
 from querycloak.methods.sessions.method import Sessions
-from querycloak.methods.sessions.session_bounds import SessionBounds
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.deltas import FORMULA_ROUNDING, any_passes, tail_bounds

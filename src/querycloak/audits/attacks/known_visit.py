@@ -13,7 +13,7 @@ from querycloak.audits.attack import Finding, Share
 from querycloak.audits.audit_data import AuditData, NameIndex, Numbers
 from querycloak.evaluation.target import NO_OWNERS, Target
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.eu_records.hierarchies import coarser_and_coarser, levels_of
+from querycloak.methods.eu_records.european_rules import coarser_and_coarser, levels_of
 from querycloak.methods.keys.attributes import OTHER
 from querycloak.releases.tables import whole_table
 

@@ -19,8 +19,7 @@ from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbere
 from querycloak.audits.guarantees.steps import Past, Step, steps_of
 from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys
 from querycloak.methods.keys.cell_counts import KeyCells, public_cut
-from querycloak.methods.phrases.consistency import consistent
-from querycloak.methods.phrases.counted_levels import QUERY, with_marks
+from querycloak.methods.phrases.counted_levels import QUERY, consistent, with_marks
 from querycloak.methods.phrases.levels import number_of_levels
 from querycloak.methods.phrases.method import QUERIES, TABLE
 from querycloak.methods.phrases.phrase_cells import TOKENS, CellsOfPhrases

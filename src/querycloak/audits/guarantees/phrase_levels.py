@@ -21,8 +21,7 @@ from querycloak.audits.guarantees.steps import Past, Step, steps_of
 from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys, WeightedRuns
 from querycloak.language.word_model import BEGIN, END
 from querycloak.methods.keys.thresholded import by_chance
-from querycloak.methods.phrases.consistency import consistent
-from querycloak.methods.phrases.counted_levels import CountedLevels, with_marks
+from querycloak.methods.phrases.counted_levels import CountedLevels, consistent, with_marks
 from querycloak.methods.phrases.method import QUERIES, Phrases
 from querycloak.privacy.calibration.bound_choice import largest_score, qualities
 from querycloak.privacy.calibration.histogram import release

@@ -227,9 +227,12 @@ def _concepts(frequent: list[pa.Table], totals: list[int], safe_words: pa.Chunke
     words = frequent[0]
     lexicon = Lexicon.of(words["x"])
     frequent_words = len(lexicon)
-    safe_numbers = _numbers(lexicon, safe_words)
+    safe_numbers = lexicon.add_all(safe_words)
     width = max(1, len(lexicon))
-    places = [{name: _numbers(lexicon, table[name]) for name in PARTS[:n]} for n, table in enumerate(frequent, 1)]
+    places = [
+        {name: lexicon.add_all(table[name]).astype(np.int64) for name in PARTS[:n]}
+        for n, table in enumerate(frequent, 1)
+    ]
     # Sorted by word, hence by number, hence by key: frequent words were numbered in order.
     pair_keys = places[1]["x"] * width + places[1]["y"]
     xy = np.searchsorted(pair_keys, places[2]["x"] * width + places[2]["y"])
@@ -262,11 +265,6 @@ def _concepts(frequent: list[pa.Table], totals: list[int], safe_words: pa.Chunke
             [_names(t, n).filter(pa.array(k)) for n, (t, k) in enumerate(zip(frequent, says_something, strict=True), 1)]
         ),
     )
-
-
-def _numbers(lexicon: Lexicon, texts: pa.ChunkedArray) -> Integers:
-    numbers = [lexicon.add(chunk) for chunk in texts.chunks]
-    return np.concatenate([np.empty(0, np.int64), *numbers]).astype(np.int64)
 
 
 def _numbered(kept: list[NDArray[np.bool_]]) -> list[Numbers]:

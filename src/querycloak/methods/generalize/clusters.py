@@ -132,9 +132,9 @@ def _users(engine: Engine, pairs: ir.Table, concepts: int, least: int) -> tuple[
     many = engine.fetch(counted.filter(counted.n >= least).select("concept"))["concept"].to_numpy()
     few = engine.fetch(pairs.semi_join(counted.filter(counted.n < least), "concept"))
     lexicon = Lexicon()
-    numbers: list[NDArray[np.int32]] = [lexicon.add(chunk) for chunk in few["user"].chunks]
+    numbers = lexicon.add_all(few["user"])
     owners = np.concatenate([few["concept"].to_numpy(), np.repeat(many, least)])
-    values = np.concatenate([*numbers, np.tile(np.arange(least, dtype=np.int32), len(many))])
+    values = np.concatenate([numbers, np.tile(np.arange(least, dtype=np.int32), len(many))])
     return Lists.of_pairs(owners, values, concepts), max(len(lexicon), least)
 
 

@@ -20,6 +20,7 @@ from querycloak.logs.reading.schema import microseconds_of
 from querycloak.methods.keys.attributes import DAY, OTHER, Axis, Grouping, PublicCells
 from querycloak.methods.keys.cell_plan import LAST_RANK, CellPlan
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
+from querycloak.methods.keys.thresholded import by_count
 from querycloak.methods.method import Counted, Drawn
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.histogram import release
@@ -116,7 +117,7 @@ class KeyCells:
         total = keys.num_rows * self.width
         printed, noisy = _above(counts, total, noise, public_cut(noise, total), randomness)
         table = self.named(keys, printed // self.width, printed % self.width)
-        return _sorted(table.append_column("count", pa.array(noisy)), "count", table.column_names)
+        return by_count(table.append_column("count", pa.array(noisy)), table.column_names)
 
     def viewers(self, keys: pa.Table, counts: CellCounts, noise: Noise, randomness: Randomness) -> pa.Table:
         """The bins of which clickers, or viewers who did not click, exceed the public cut; both numbers of them."""
@@ -135,7 +136,7 @@ class KeyCells:
         names = table.column_names
         table = table.append_column("viewers", pa.array(np.maximum(numbers, 0).sum(axis=1)))
         table = table.append_column("clickers", pa.array(numbers[:, 1], mask=numbers[:, 1] < 0))
-        return _sorted(table, "viewers", names)
+        return table.sort_by([("viewers", "descending"), *((name, "ascending") for name in names)])
 
 
 @dataclass(frozen=True)
@@ -251,10 +252,6 @@ def _values_of(cells: PublicCells, cell: IntArray) -> list[pa.Array]:
         pa.array(axis.values).take(pa.array(cell // stride % len(axis.values)))
         for axis, stride in zip(cells.axes, cells.strides(), strict=True)
     ]
-
-
-def _sorted(table: pa.Table, count: str, key: Sequence[str]) -> pa.Table:
-    return table.sort_by([(count, "descending"), *((name, "ascending") for name in key)])
 
 
 def users_cells(engine: Engine, rows: ir.Table, key: Sequence[str], cells: PublicCells, *, viewed: bool) -> ir.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.accounting.draws import Draw
 
 Publish = Callable[[str, pa.Table], Table]
+AnyKeysMethod = TypeVar("AnyKeysMethod", bound="KeysMethod")
 
 
 class LaterTables(Protocol):
@@ -67,6 +68,26 @@ def count_tables(log: SearchLog, method: KeysMethod) -> KeyTables:
     return KeyTables(counted, counts, method.published, method.later_tables(log))
 
 
+def draw_by_choice(
+    methods: Sequence[AnyKeysMethod],
+    users_by_keys: Mapping[str, Mapping[int, int]],
+    budget: SplitBudget,
+    draws_of: Callable[[AnyKeysMethod], Sequence[Draw] | None],
+    draw: Callable[[AnyKeysMethod], Drawn],
+    randomness: Randomness,
+) -> Drawn:
+    """Choose one of the methods by the exponential mechanism, then draw by it; the draw states what was chosen."""
+    at = choose_plan([each.plans for each in methods], users_by_keys, budget.choosing, randomness)
+    chosen, drawn = methods[at], draw(methods[at])
+    return replace(
+        drawn,
+        parameters={**chosen.parameters(), **drawn.parameters},
+        reach={**chosen.reach(), **drawn.reach},
+        draws=draws_of(chosen),
+        unprotected=chosen.proven().unprotected,
+    )
+
+
 @dataclass(frozen=True)
 class UnboundedTables:
     """Contributions to tables, kept in the engine until the draw has chosen a candidate and its bound."""
@@ -88,15 +109,13 @@ class UnboundedTables:
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose by the exponential mechanism, count at that bound, draw."""
         methods = list(self.candidates.values())
-        at = choose_plan([each.plans for each in methods], self.users_by_keys, self.budget.choosing, randomness)
-        drawn = self.counted_at(methods[at]).draw(randomness)
-        parameters, reach = methods[at].parameters(), methods[at].reach()
-        return replace(
-            drawn,
-            parameters={**parameters, **drawn.parameters},
-            reach={**reach, **drawn.reach},
-            draws=self.draws_of(methods[at]),
-            unprotected=methods[at].proven().unprotected,
+        return draw_by_choice(
+            methods,
+            self.users_by_keys,
+            self.budget,
+            self.draws_of,
+            lambda chosen: self.counted_at(chosen).draw(randomness),
+            randomness,
         )
 
     def counted_at(self, chosen: KeysMethod) -> KeyTables:

@@ -159,6 +159,7 @@ class CountedWithKnown:
         """Draw new keys, then the noise of every known key; one table holds both."""
         import pyarrow as pa
 
+        from querycloak.methods.keys.thresholded import by_noisy_count
         from querycloak.releases.tables import whole_table
 
         drawn = self.new.draw(randomness)
@@ -168,15 +169,6 @@ class CountedWithKnown:
         keys = self.known.drop_columns(["n"]).filter(pa.array(printed))
         known = keys.append_column("count", pa.array(np.asarray(noisy[printed], np.int64)))
         fresh = whole_table(self.table, drawn.tables[self.table])
-        together = _by_count(pa.concat_tables([fresh, known.cast(fresh.schema)]), keys.schema.names)
-        return replace(drawn, tables={**drawn.tables, self.table: together})
-
-
-def _by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
-    """In order of count, a null as a count of 1, then of key: the order says nothing about the input."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    filled = table.append_column("order", pc.fill_null(table["count"], pa.scalar(1, pa.int64())))
-    order = [("order", "descending"), *((name, "ascending") for name in key)]
-    return filled.sort_by(order).drop_columns(["order"])
+        together, key = pa.concat_tables([fresh, known.cast(fresh.schema)]), keys.schema.names
+        ordered = by_noisy_count(together.select(key), together["count"].fill_null(0).to_numpy(), key)
+        return replace(drawn, tables={**drawn.tables, self.table: ordered})

@@ -218,8 +218,7 @@ class SelectingPooling(Pooling):
 
     def no_pairs(self, public: PublicKeys) -> pa.Table:
         """A table of no pair."""
-        nothing = {name: values.slice(0, 0) for name, values in public.columns.items()}
-        return pa.table({**nothing, "count": pa.array([], pa.int64())})
+        return public.none
 
     def _released_pairs(
         self, contributions: ir.Table, public: PublicKeys, table: str, randomness: Randomness

@@ -13,6 +13,7 @@ from querycloak.errors import ParameterError
 from querycloak.methods.semantic.domains import Domain
 from querycloak.methods.semantic.replacement import chosen_searches, rounded_scale
 from querycloak.methods.semantic.searches import Searches
+from querycloak.methods.semantic.totals import numbered_texts
 from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
 from querycloak.privacy.calibration.histogram import release_groups
 from querycloak.privacy.calibration.threshold import laplace_noise
@@ -89,13 +90,10 @@ def noisy_cells(
 def _rows(
     users: pa.Array, domain: Domain, owners: NDArray[np.int64], concepts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> Stream:
-    texts = [domain.taxonomy.shown(concept) for concept in range(len(domain.taxonomy))]
-    labels = sorted(set(texts))
-    number_of = {label: number for number, label in enumerate(labels)}
-    numbers = np.array([number_of[text] for text in texts])[concepts]
+    shown, numbers_of = numbered_texts([domain.taxonomy.shown(concept) for concept in range(len(domain.taxonomy))])
+    numbers = numbers_of[concepts]
     order = np.lexsort((numbers, owners, -counts))
     schema = pa.schema([("user", pa.string()), ("query", pa.string()), ("count", pa.int64())])
-    shown = pa.array(labels, pa.string())
 
     def batches() -> Iterator[pa.RecordBatch]:
         for first in range(0, max(len(order), 1), 1 << 16):

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from querycloak.methods.semantic.choice import certified_for, share_of
 from querycloak.methods.semantic.domains import Domain, Domains
 from querycloak.methods.semantic.searches import Searches
-from querycloak.methods.semantic.totals import MOST_CANDIDATES, MOST_LISTED, DrawChannel, Totals, channel_table
+from querycloak.methods.semantic.totals import (
+    MOST_CANDIDATES,
+    MOST_LISTED,
+    DrawChannel,
+    Totals,
+    channel_table,
+    numbered_texts,
+)
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.releases.tables import Stream, Table
 from querycloak.text.taxonomy import topic_concepts, topics_of
@@ -183,10 +190,8 @@ class Replacement:
         whole = self.domains.whole(domains, places)
         used, where = np.unique(whole, return_inverse=True)
         texts = [self.domains.taxonomy.shown(int(concept)) for concept in used]
-        labels = sorted(set(texts))
-        number_of = {label: number for number, label in enumerate(labels)}
-        numbers = np.array([number_of[text] for text in texts], np.int32)
-        return pa.array(labels, pa.string()), numbers[where] if len(numbers) else np.empty(0, np.int32)
+        labels, numbers = numbered_texts(texts)
+        return labels, numbers[where]
 
 
 def chosen_searches(

@@ -74,16 +74,14 @@ class Totals:
         """
         if channel.inverse is None:
             return None
-        labels = sorted(set(texts))
-        number_of = {label: number for number, label in enumerate(labels)}
-        numbers = np.array([number_of[text] for text in texts])
+        labels, numbers = numbered_texts(texts)
         folded = np.zeros((len(texts), len(labels)))
         np.add.at(folded.T, numbers, channel.inverse.T)
         totals = drawn @ folded
         # Given the log, the variance is sum over o of E[drawn(o)] inverse(o, j)^2, less the total itself.
         variances = np.maximum(drawn @ folded**2 - totals, 0.0)
         rows = np.bincount(numbers, drawn, minlength=len(labels)).astype(np.int64)
-        return cls(pa.array(labels, pa.string()), rows, totals, np.sqrt(variances))
+        return cls(labels, rows, totals, np.sqrt(variances))
 
     @property
     def shares(self) -> Floats:
@@ -107,6 +105,13 @@ class Totals:
                 "share": pa.array(np.round(self.shares, 6)),
             }
         )
+
+
+def numbered_texts(texts: Sequence[str]) -> tuple[pa.Array, NDArray[np.int32]]:
+    """The different texts in their order, and the number of each text among them."""
+    labels = sorted(set(texts))
+    number_of = {label: number for number, label in enumerate(labels)}
+    return pa.array(labels, pa.string()), np.array([number_of[text] for text in texts], np.int32)
 
 
 def nearest_shares(values: Floats) -> Floats:

@@ -8,11 +8,11 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.logs import sequences
-from querycloak.methods.sessions.session_bounds import CHARACTERS_PER_USER
+from querycloak.methods.sessions.joint_plans import CHARACTERS_PER_USER
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.sessions.session_bounds import SessionBounds
+    from querycloak.methods.sessions.joint_plans import SessionBounds
 
 
 def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, repeats: bool) -> ir.Table:

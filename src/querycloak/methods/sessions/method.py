@@ -21,23 +21,21 @@ from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.queries import method as queries
 from querycloak.methods.sessions.joint_plans import (
+    BOUNDS,
+    CHARACTERS_PER_USER,
+    MOST_KEYS,
+    SessionBounds,
     check_one_table,
+    checked_bounds,
     checked_tables,
     of_released,
     parts_of,
     plans_of_budget,
     plans_of_knobs,
     plans_with_public,
-)
-from querycloak.methods.sessions.public_plans import PARTS, REFORMULATIONS, PublicPlans
-from querycloak.methods.sessions.session_bounds import (
-    BOUNDS,
-    CHARACTERS_PER_USER,
-    MOST_KEYS,
-    SessionBounds,
-    checked_bounds,
     sensitivity,
 )
+from querycloak.methods.sessions.public_plans import PARTS, REFORMULATIONS, PublicPlans
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
 from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.parameters import checked_bound, number_above_zero

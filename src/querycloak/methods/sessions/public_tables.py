@@ -107,7 +107,7 @@ class PublicTables:
 
     def _drawn_pairs(self, names: pa.Array, plan: PublicPlan | None, randomness: Randomness) -> AboveCut:
         if plan is None:
-            return AboveCut(_no_pairs(), None, 0)
+            return AboveCut(self.pairs_of(names).none, None, 0)
         counts, public = self.pairs(names, plan)
         return above_cut(counts, public, plan, randomness)
 
@@ -139,8 +139,7 @@ class AboveCut:
 def above_cut(counts: KeyCounts, public: PublicKeys, plan: PublicPlan, randomness: Randomness) -> AboveCut:
     """Every public key gets noise, held or not; of the noisy counts above the lowest cut those above a quiet one."""
     if public.size == 0:
-        nothing = {name: values.slice(0, 0) for name, values in public.columns.items()}
-        return AboveCut(pa.table({**nothing, "count": pa.array([], pa.int64())}), None, 0)
+        return AboveCut(public.none, None, 0)
     drawn = release_public(counts, public, plan.noise, lowest_cut(plan.noise, public.size), randomness)
     cut = quiet_cut(drawn["count"].to_numpy(), plan.noise, public.size)
     return AboveCut(drawn.filter(pc.greater(drawn["count"], cut)), cut, public.size)
@@ -175,11 +174,6 @@ def words_of(queries: pa.Array) -> pa.Array:
     words = pc.list_flatten(pc.split_pattern(queries, " ")).unique()
     words = words.filter(pc.not_equal(words, ""))
     return words.take(pc.sort_indices(words))
-
-
-def _no_pairs() -> pa.Table:
-    texts = pa.array([], pa.string())
-    return pa.table({"query": texts, "next_query": texts, "count": pa.array([], pa.int64())})
 
 
 def _kept(log: SearchLog, gap_minutes: float, *, cells: bool) -> tuple[ir.Table, ir.Table | None]:
