@@ -44,7 +44,7 @@ class LogSource:
     """Rows of a log, read anew each time.
 
     With `origin`, also the place of each row and the content of rejected ones; without `clicks`, neither rank nor url;
-    with `views`, also the results shown that nobody clicked.
+    with `views`, also the results shown that nobody clicked. Each row is kept or rejected as with none of these.
     """
 
     files: list[LogFile]
@@ -77,18 +77,6 @@ class LogSource:
     def parse(self, block: Any) -> pa.RecordBatch:
         """The rows of a block."""
         return self.reader.parse(block, self.choices, origin=self.origin, clicks=self.clicks, views=self.views)
-
-    def with_origin(self) -> LogSource:
-        """The same rows, with where they stood."""
-        return replace(self, origin=True)
-
-    def without_clicks(self) -> LogSource:
-        """The same rows, each kept or rejected as before, without their clicks."""
-        return replace(self, clicks=False)
-
-    def with_views(self) -> LogSource:
-        """The same rows, each kept or rejected as before, with what was shown."""
-        return replace(self, views=True)
 
 
 def _kept(marked: ir.Table) -> ir.Table:
@@ -162,7 +150,8 @@ class LogTables:
             searches, events = joined_views(marked, self.source.choices)
         else:
             kept = _kept(marked)
-            searches, events = _listed_searches(kept, self.attributes), _listed_events(kept, self.attributes)
+            searches = kept.select(*REQUIRED, *self.attributes, SHOWN.name)
+            events = kept.filter(kept.url.notnull()).select(*COLUMNS, *self.attributes, clicked=True)
         return self.engine.stage(_records_of(searches, events, self.attributes))
 
     @property
@@ -173,7 +162,7 @@ class LogTables:
 
     @cached_property
     def _marked_views(self) -> ir.Table:
-        return self.engine.table(self.source.with_views(), self._on_bytes)
+        return self.engine.table(replace(self.source, views=True), self._on_bytes)
 
     @cached_property
     def asked(self) -> ir.Table:
@@ -191,7 +180,7 @@ class LogTables:
 
     @cached_property
     def _marked_searches(self) -> ir.Table:
-        return self.engine.table(self.source.without_clicks(), self._on_bytes)
+        return self.engine.table(replace(self.source, clicks=False), self._on_bytes)
 
     def stage(self) -> None:
         """Keep the rows in the engine, so that they can be read several times."""
@@ -253,16 +242,6 @@ def _rows_of(records: ir.Table, attributes: Sequence[str]) -> ir.Table:
     """The rows of a log that has a row for each result shown: its clicks, and the searches without one, once."""
     clicks = records.filter(records.clicked & records.url.notnull()).select(*COLUMNS, *attributes)
     return clicks.union(_alone(records, clicks, attributes).select(*COLUMNS, *attributes))
-
-
-def _listed_events(rows: ir.Table, attributes: Sequence[str]) -> ir.Table:
-    """The clicks among rows whose searches have lists of results."""
-    return rows.filter(rows.url.notnull()).select(*COLUMNS, *attributes, clicked=True)
-
-
-def _listed_searches(rows: ir.Table, attributes: Sequence[str]) -> ir.Table:
-    """The searches among rows, with their lists of results."""
-    return rows.select(*REQUIRED, *attributes, SHOWN.name)
 
 
 def _alone(searches: ir.Table, results: ir.Table, attributes: Sequence[str]) -> ir.Table:

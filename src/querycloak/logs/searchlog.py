@@ -299,7 +299,7 @@ class SearchLog(LogTables):
 
     def write_rejected(self, path: Log) -> int:
         """Write the rejected rows, as they stand in the log, into a private file; returns their number."""
-        marked = self._marked(self.source.with_origin())
+        marked = self._marked(replace(self.source, origin=True))
         rejected = marked.filter(marked.code != KEPT).select("file", "line", "code", "fields", "content")
         names = [file.location for file in self.source.files]
         return write_rejected(Path(path), self.engine.stream(rejected), names)

@@ -18,11 +18,12 @@ from querycloak.audits.guarantees.remembering_engine import once
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered
 from querycloak.audits.guarantees.steps import Past, Step, steps_of
 from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys
-from querycloak.methods.keys.cell_counts import KeyCells, public_cut
+from querycloak.methods.keys.cell_counts import KeyCells
 from querycloak.methods.phrases.counted_levels import QUERY, consistent, with_marks
 from querycloak.methods.phrases.levels import number_of_levels
 from querycloak.methods.phrases.method import QUERIES, TABLE
 from querycloak.methods.phrases.phrase_cells import TOKENS, CellsOfPhrases
+from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 _CELLS_AT_ONCE = 2_000_000

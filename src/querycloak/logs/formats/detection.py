@@ -310,7 +310,8 @@ def _compression_doubt(file: LogFile) -> Sentence:
 def _table_kind(heads: list[Head]) -> tuple[str, Sentence | None]:
     """Parquet, JSON lines or a CSV, and evidence against it."""
     shares = {head.label: braces_share(head) for head in heads if not head.is_parquet}
-    kinds = {"parquet" if head.is_parquet else _text_kind(shares[head.label]) for head in heads}
+    kinds = {"jsonl" if share >= FITTING_SHARE else "csv" for share in shares.values()}
+    kinds |= {"parquet"} if any(head.is_parquet for head in heads) else set()
     if len(kinds) > 1:
         raise UnknownFormat("the log's files are of several formats: read Parquet, JSON lines and other text apart")
     mixed = [label for label, share in shares.items() if share not in (0, 1)]
@@ -335,7 +336,3 @@ def _has_header(head: Head, columns: Mapping[str, str] | None) -> bool:
     if columns is None:
         return header_share(head) > 0
     return set(columns.values()) <= set(fields_of(head.lines[0], separator_of(head), head.encoding))
-
-
-def _text_kind(braces: float) -> str:
-    return "jsonl" if braces >= FITTING_SHARE else "csv"

@@ -20,7 +20,6 @@ from querycloak.logs.formats.json_objects import (
     as_text,
     member,
     member_in_any_case,
-    objects_of,
     parse_object,
     spans_of,
 )
@@ -233,4 +232,4 @@ def json_reader(
 def _objects_of(files: list[LogFile], encoding: str) -> Iterator[JsonObject | None]:
     for number, file in enumerate(files):
         for block in read_blocks(file, Part(number), numbered=False):
-            yield from objects_of(block.records(), encoding)[0]
+            yield from map(parse_object, to_utf8(block.records(), encoding)[0].texts())

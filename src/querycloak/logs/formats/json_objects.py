@@ -7,16 +7,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from querycloak.logs.reading.encodings import to_utf8
-from querycloak.text.spans import Mask, Spans
+from querycloak.text.spans import Spans
 
 JsonObject = dict[str, Any]
-
-
-def objects_of(records: Spans, encoding: str) -> tuple[list[JsonObject | None], Mask]:
-    """The object of each record, none where there is no object; and which records cannot be decoded."""
-    decoded, undecodable = to_utf8(records, encoding)
-    return [parse_object(record) for record in decoded.texts()], undecodable
 
 
 def parse_object(line: bytes) -> JsonObject | None:

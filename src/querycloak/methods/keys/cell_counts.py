@@ -22,8 +22,8 @@ from querycloak.methods.keys.cell_plan import LAST_RANK, CellPlan
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
 from querycloak.methods.keys.thresholded import by_count
 from querycloak.methods.method import Counted, Drawn
-from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.histogram import release
+from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.sentence import Sentence
@@ -214,11 +214,6 @@ def first_cells(engine: Engine, mine: ir.Table, width: int, most: int) -> CellCo
     first = first.mutate(id=first.k * width + first.within)
     counts = engine.fetch(first.group_by("id").agg(n=first.count())).sort_by("id")
     return CellCounts(counts["id"].to_numpy().astype(np.int64), counts["n"].to_numpy().astype(np.int64))
-
-
-def public_cut(noise: Noise, cells: int) -> int:
-    """The least count above which at most one cell that nobody holds is expected."""
-    return smallest_integer(lambda cut: cells * noise.tail(cut + 1).up() <= 1, above=-1, first=1)
 
 
 def at_most(true: IntArray, cut: int, noise: Noise, randomness: Randomness) -> IntArray:

@@ -23,7 +23,6 @@ from querycloak.methods.keys.selection_plan import (
     check_given_bound,
     chosen_on_log,
     noise_of,
-    one_table,
 )
 from querycloak.methods.method import Counted
 from querycloak.methods.option import option
@@ -197,7 +196,8 @@ class OneTable(KeysByAttributes):
         if self.chooses(given):
             return chosen_on_log(self, given)
         check_given_bound(self.max_keys_per_user, self.auto_share)
-        return one_table(self.table, self._plan(given))
+        plan = self._plan(given)
+        return SelectionPlan(plan.guarantee(), {self.table: plan})
 
     def _bound(self, default: int) -> int:
         return checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)

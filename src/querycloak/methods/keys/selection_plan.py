@@ -165,11 +165,6 @@ def shared_and_own(solved: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {**shared, **{table: parameters for table, parameters in own.items() if parameters}}
 
 
-def one_table(table: str, plan: TablePlan) -> SelectionPlan:
-    """The plan of a method's only table."""
-    return SelectionPlan(plan.guarantee(), {table: plan})
-
-
 def chosen_on_log(method: KeysMethod, given: Given) -> SelectionPlan:
     """The plan of a method whose bound, and selection if it is open, are chosen on the log.
 

@@ -23,10 +23,10 @@ from querycloak.methods.query_pool.outside_plan import (
 from querycloak.methods.query_pool.outside_plan import SPLIT as SPLIT_OF_LOSS
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget, ExplicitNoise, which_is_given
-from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.deltas import laplace_delta
+from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.calibration.selection import parse_split
-from querycloak.privacy.calibration.threshold import largest_tie_probability
+from querycloak.privacy.calibration.threshold import largest_tie_probability, least_threshold
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import (
     checked_bound,
@@ -187,11 +187,11 @@ class QueryPool(Method):
         whole_of = {name: stated(epsilon) * Fraction(split[name], sum(split.values())) for name in self.bounds}
         noises = {name: Laplace(float_up(bound / whole_of[name])) for name, bound in self.bounds.items()}
         object.__setattr__(self, "noises", noises)
-        thresholds = {"queries": quiet_threshold(noises["queries"], self.lists["pool"].size)}
+        thresholds = {"queries": public_cut(noises["queries"], self.lists["pool"].size)}
         ties: dict[str, float] = {}
         for name in self._thresholded():
             delta, bound = self._delta_of_each(), self.bounds[name]
-            thresholds[name] = max(calibrate_threshold(noises[name], delta, bound), thresholds.get(name, 0))
+            thresholds[name] = max(least_threshold(noises[name], delta, bound), thresholds.get(name, 0))
             ties[name] = largest_tie_probability(noises[name], thresholds[name], bound, delta)
         object.__setattr__(self, "thresholds", thresholds)
         object.__setattr__(self, "tie_probabilities", ties)
@@ -225,7 +225,7 @@ class QueryPool(Method):
             self, "bounds", {name: most if name in plan.only_selected else public[name] for name in bounds}
         )
         object.__setattr__(self, "noises", plan.noises)
-        pool = quiet_threshold(plan.public["queries"].noise, self.lists["pool"].size)
+        pool = public_cut(plan.public["queries"].noise, self.lists["pool"].size)
         object.__setattr__(self, "thresholds", {"queries": pool})
         return True
 
@@ -311,7 +311,7 @@ class QueryPool(Method):
         noise = self.noises[table]
         if self.outside is not None and table == "transitions":
             return transitions_threshold(noise, keys)
-        return quiet_threshold(noise, max(keys, 1))
+        return public_cut(noise, max(keys, 1))
 
     def _between(self) -> str:
         return f"no other query {'' if self.off_pool else 'of the pool '}was asked between"
@@ -353,13 +353,3 @@ class QueryPool(Method):
     def draws(self) -> Sequence[Draw]:
         """Draws, recorded for the composition of several releases; none if all noise is Laplace."""
         return () if self.outside is None else self.outside.draws()
-
-
-def quiet_threshold(noise: Noise, keys: int) -> int:
-    """The least threshold that at most one of this many keys of count zero is expected to pass."""
-    return smallest_integer(lambda threshold: keys * noise.tail(threshold + 1).up() <= 1)
-
-
-def calibrate_threshold(noise: Laplace, delta: float, per_user: int) -> int:
-    """The least threshold at which keys of one user alone come out with at most this chance."""
-    return smallest_integer(lambda threshold: laplace_delta(noise, threshold, per_user) <= delta)

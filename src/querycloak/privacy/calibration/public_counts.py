@@ -18,7 +18,16 @@ from querycloak.privacy.sampling.exact import float_up, four_digits_up, stated
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.sampling.randomness import IntArray
 
-__all__ = ["SPURIOUS", "PublicPlan", "cut_for", "expected_of_nobody", "lowest_cut", "quiet_cut", "quiet_cuts"]
+__all__ = [
+    "SPURIOUS",
+    "PublicPlan",
+    "cut_for",
+    "expected_of_nobody",
+    "lowest_cut",
+    "public_cut",
+    "quiet_cut",
+    "quiet_cuts",
+]
 
 SPURIOUS = Fraction(1, 100)
 """How many rows of nobody are expected for each printed row, at most."""
@@ -42,6 +51,11 @@ class PublicPlan:
     def of_epsilon(cls, epsilon: float, per_user: int) -> PublicPlan:
         """Laplace noise that costs no more than this epsilon."""
         return cls(Laplace(float_up(per_user / stated(epsilon))), per_user)
+
+
+def public_cut(noise: Noise, keys: int) -> int:
+    """The least cut that at most one of this many keys of count zero is expected to exceed."""
+    return smallest_integer(lambda cut: keys * noise.tail(cut + 1).up() <= 1)
 
 
 @lru_cache(maxsize=65536)

@@ -32,7 +32,7 @@ from querycloak.privacy.sampling.exact import (
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.sentence import Sentence
 
-__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise", "plan_for_filter", "spend_of"]
+__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise", "least_threshold", "plan_for_filter", "spend_of"]
 
 
 LAWS = ("laplace", "gaussian")
@@ -84,7 +84,7 @@ def _smaller_threshold(*plans: Callable[[], HistogramPlan]) -> HistogramPlan:
 
 def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> HistogramPlan:
     noise = laplace_noise(per_user, stated(epsilon) / 2 if two_draws else stated(epsilon))
-    threshold = smallest_integer(lambda k: laplace_delta(noise, k, per_user) <= delta)
+    threshold = least_threshold(noise, delta, per_user)
     return price(
         noise,
         threshold,
@@ -92,6 +92,11 @@ def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) 
         published_noise=noise if two_draws else None,
         tie_probability=largest_tie_probability(noise, threshold, per_user, delta),
     )
+
+
+def least_threshold(noise: Laplace, delta: float, per_user: int) -> int:
+    """Return the least threshold at which keys of one user alone come out with at most the chance delta."""
+    return smallest_integer(lambda threshold: laplace_delta(noise, threshold, per_user) <= delta)
 
 
 def largest_tie_probability(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
