@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from querycloak.errors import OrderError
 from querycloak.extras import loading
@@ -21,15 +21,13 @@ from querycloak.methods.unprotected import (
 )
 from querycloak.privacy import order
 from querycloak.privacy.accounting.composition import Composed
+from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.ledger.payment import payment_of
 from querycloak.privacy.parameters import of_kind, texts_of
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release, describe_log
-
-if TYPE_CHECKING:
-    from querycloak.privacy.calibration.accuracy import TableAccuracy
-    from querycloak.privacy.ledger.ledger import Ledger
 
 _BUG = "this is a bug in the method"
 _LOADED_FIRST = ("pyarrow.acero", "pyarrow.dataset", "querycloak.releases.saving")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -16,11 +15,9 @@ from querycloak.methods.keys.public_lists import queries_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.count import CLICK, QUERY, TRANSITION, between
+from querycloak.methods.query_pool.method import QueryPool
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import Randomness
-
-if TYPE_CHECKING:
-    from querycloak.methods.query_pool.method import QueryPool
 
 _RARE = 5
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -17,6 +16,7 @@ from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
 from querycloak.logs.choices import PERIODS
 from querycloak.logs.reading.schema import microseconds_of
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import DAY, OTHER, Axis, Grouping, PublicCells
 from querycloak.methods.keys.cell_plan import LAST_RANK, CellPlan
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
@@ -26,11 +26,8 @@ from querycloak.privacy.calibration.histogram import release
 from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
+from querycloak.releases.tables import Table
 from querycloak.sentence import Sentence
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.releases.tables import Table
 
 RANKS = ("1", "2", "3", "4-5", "6-10", "11+")
 _LAST_OF_BIN = (1, 2, 3, 5, 10)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.engines import Engine
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.partition_selection import CountedKeys, count_keys
 from querycloak.methods.keys.selection_plan import SplitBudget
 from querycloak.methods.method import Drawn
+from querycloak.privacy.accounting.draws import Draw
 from querycloak.privacy.calibration.bound_choice import choose_plan
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.keys.method import KeysMethod
-    from querycloak.privacy.accounting.draws import Draw
 
 Publish = Callable[[str, pa.Table], Table]
 AnyKeysMethod = TypeVar("AnyKeysMethod", bound="KeysMethod")

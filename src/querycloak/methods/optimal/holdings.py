@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from querycloak.errors import InputError
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.privacy.sampling.randomness import IntArray
 from querycloak.sentence import Sentence
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
 
 KEY = ("query", "url")
 PRIVATE = "private, not for publication:"

@@ -6,7 +6,6 @@ After this module nothing reads the log.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -21,15 +20,11 @@ from querycloak.methods.keys.thresholded import KeyCounts, release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import DRAWN_TOTAL, Drawn
 from querycloak.methods.optimal.holdings import KEY
+from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.plan import SyntheticPlan
 from querycloak.privacy.calibration.histogram import noisy_counts
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.releases.row_kinds import RowKind
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.optimal.method import Optimal
-    from querycloak.privacy.sampling.randomness import Randomness
 
 
 @dataclass(frozen=True)

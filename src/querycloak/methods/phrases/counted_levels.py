@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from querycloak.engines import Engine
 from querycloak.language.word_model import BEGIN, END
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.cell_counts import check_attributes, with_values
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.key_tables import draw_by_choice, users_by_keys
@@ -24,12 +25,9 @@ from querycloak.methods.keys.thresholded import by_key, by_noisy_count
 from querycloak.methods.method import Counted, Drawn
 from querycloak.methods.phrases.levels import KEY, contributions, keys_per_user, number_of_levels, uses_of_words
 from querycloak.methods.phrases.method import LEVELS, QUERIES, TABLE, Phrases
+from querycloak.privacy.accounting.draws import Draw
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.accounting.draws import Draw
 
 QUERY = "query"
 _GROUP = "group"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.engines import Engine
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import PublicCells
 from querycloak.methods.keys.cell_counts import CellCounts, KeyCells, first_cells, users_cells, with_cells, with_values
 from querycloak.methods.keys.cell_plan import CellPlan
@@ -22,9 +22,6 @@ from querycloak.methods.phrases.levels import KEY, runs_among, uses_of_words
 from querycloak.methods.phrases.method import TABLE, Phrases
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
 
 TOKENS = "tokens"
 

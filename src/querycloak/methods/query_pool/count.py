@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -20,15 +19,13 @@ from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, by_noisy_count, release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import Drawn
+from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.query_pool.outside_plan import OutsidePlan
 from querycloak.methods.query_pool.pool_accuracy import of_pairs
+from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import Randomness
-
-if TYPE_CHECKING:
-    from querycloak.methods.query_pool.method import QueryPool
-    from querycloak.privacy.calibration.accuracy import TableAccuracy
 
 QUERY, CLICK, TRANSITION = ("query",), ("query", "url"), ("query", "next_query")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.methods.semantic.domains import Domain
+from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.replacement import chosen_searches, rounded_scale
 from querycloak.methods.semantic.searches import Searches
 from querycloak.methods.semantic.totals import numbered_texts
@@ -19,12 +19,9 @@ from querycloak.privacy.calibration.histogram import release_groups
 from querycloak.privacy.calibration.threshold import laplace_noise
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream
 from querycloak.sentence import Sentence
-
-if TYPE_CHECKING:
-    from querycloak.methods.semantic.method import Semantic
-    from querycloak.privacy.sampling.randomness import Randomness
 
 _MOST_CELLS = 200_000_000
 

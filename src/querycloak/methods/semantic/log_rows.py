@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import ibis.expr.types as ir
 import numpy as np
@@ -16,15 +15,13 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.methods.method import Counted, Drawn
 from querycloak.methods.semantic.domains import Domain, Domains
+from querycloak.methods.semantic.log_domain import LogSemantic
 from querycloak.methods.semantic.replacement import Replacement
 from querycloak.methods.semantic.searches import Histories
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import whole_table
 from querycloak.text.lists import Lists
 from querycloak.text.taxonomy import Taxonomy
-
-if TYPE_CHECKING:
-    from querycloak.methods.semantic.log_domain import LogSemantic
-    from querycloak.privacy.sampling.randomness import Randomness
 
 OTHER = "(other)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from querycloak.methods.semantic.choice import certified_for, share_of
 from querycloak.methods.semantic.domains import Domain, Domains
+from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.searches import Searches
 from querycloak.methods.semantic.totals import (
     MOST_CANDIDATES,
@@ -23,13 +24,9 @@ from querycloak.methods.semantic.totals import (
     numbered_texts,
 )
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream, Table
-from querycloak.text.taxonomy import topic_concepts, topics_of
-
-if TYPE_CHECKING:
-    from querycloak.methods.semantic.method import Semantic
-    from querycloak.privacy.sampling.randomness import Randomness
-    from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.taxonomy import Taxonomy, topic_concepts, topics_of
 
 Ints = NDArray[np.int32]
 Weights = SemanticWeights | EqualityWeights

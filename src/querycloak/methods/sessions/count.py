@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.logs import sequences
-from querycloak.methods.sessions.joint_plans import CHARACTERS_PER_USER
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.sessions.joint_plans import SessionBounds
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.sessions.joint_plans import CHARACTERS_PER_USER, SessionBounds
 
 
 def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, repeats: bool) -> ir.Table:

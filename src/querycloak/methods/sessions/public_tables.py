@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ibis.expr.types as ir
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from querycloak.engines import Engine
 from querycloak.logs.reformulations import ALL_WORDS, KINDS, OF_WORDS, reformulations
+from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import pairs_of_steps, session_steps
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.public_keys import PublicKeys, release_public
@@ -22,9 +23,6 @@ from querycloak.methods.sessions.public_plans import PublicPlans, reach_of_pairs
 from querycloak.privacy.calibration.public_counts import PublicPlan, lowest_cut, quiet_cut
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.releases.tables import Table
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
 
 PAIR, CELL = ("query", "next_query"), ("kind", "word")
 PAIRS, REFORMULATIONS = "sessions", "reformulations"
