@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from string import Formatter
 
-__all__ = ["Action", "Parameter", "Sentence", "listed", "printable"]
-
 
 @dataclass(frozen=True)
 class Parameter:

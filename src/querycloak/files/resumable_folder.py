@@ -18,8 +18,6 @@ from querycloak.files.documents import parsed_json
 from querycloak.files.locked_folder import lock_folder
 from querycloak.files.private_file import replace_file
 
-__all__ = ["FolderKind", "KeptSteps", "working_in", "write_private"]
-
 OnStep = Callable[[str], None]
 
 

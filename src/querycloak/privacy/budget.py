@@ -9,9 +9,6 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import checked_delta, checked_epsilon, number_above_zero, refuse, whole
 from querycloak.sentence import Sentence, listed
 
-__all__ = ["Budget", "ExplicitNoise", "Given", "budget_or_knobs", "which_is_given"]
-
-
 LEAST_NOISE = 0.001
 """The scale of Laplace noise for one key at the largest epsilon."""
 

@@ -10,8 +10,6 @@ from querycloak.privacy.parameters import natural, number_above_zero, one_of, re
 from querycloak.privacy.sampling.exact import rounded_up, shown_up, stated
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
-__all__ = ["Guarantee", "compose", "coverage", "user_guarantee"]
-
 KINDS = ("pure-dp", "approximate-dp", "syntactic", "sampling-only")
 UNITS = ("user", "query")
 NEIGHBOURS = ("add-remove-user", "replace-query")

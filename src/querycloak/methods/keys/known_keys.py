@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from querycloak.privacy.ledger.accounts import Account
     from querycloak.privacy.sampling.randomness import Randomness
 
-__all__ = ["CountedWithKnown", "KnownRelease", "cut_of", "with_known"]
-
 
 @dataclass(frozen=True)
 class KnownRelease:

@@ -14,9 +14,6 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, share
 from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
 
-__all__ = ["CONDITION", "ONE_RELEASE", "ONE_STEP", "Composed", "composed", "composed_releases"]
-
-
 CONDITION = (
     "holds if the number of releases and the noise of each were fixed beforehand; if they were decided after looking "
     "at earlier releases, only the sum holds"

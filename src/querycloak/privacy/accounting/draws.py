@@ -15,8 +15,6 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, share, whole
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 
-__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "OneOf", "PublicCounts", "losses_of", "recorded_draws"]
-
 
 class Draw(ABC):
     """A frozen value that says which mechanism ran and with what noise; it says nothing about a log."""

@@ -24,8 +24,6 @@ from querycloak.privacy.calibration.deltas import (
 from querycloak.privacy.sampling.exact import rounded_up, stated
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Laplace, Noise
 
-__all__ = ["Law", "Losses", "law_of_losses", "normal_law", "proxy_variance"]
-
 Law = tuple[FloatArray, FloatArray, float]
 """Losses in ascending order, upper bounds of their masses, and the mass whose loss is taken to be unlimited."""
 

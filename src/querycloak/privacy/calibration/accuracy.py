@@ -18,21 +18,6 @@ from querycloak.privacy.calibration.deltas import tail_bounds
 from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.privacy.sampling.noise import Laplace, Noise
 
-__all__ = [
-    "LIKELY",
-    "Range",
-    "ReleaseProbability",
-    "Stage",
-    "StageOfParts",
-    "TableAccuracy",
-    "at_least",
-    "margin",
-    "rows_of_nobody",
-    "rows_of_one_user",
-    "within",
-]
-
-
 LIKELY = Fraction(95, 100)
 """The probability that margins and `users95` speak of."""
 MOST_USERS = 1 << 40

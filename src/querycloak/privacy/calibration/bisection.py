@@ -7,8 +7,6 @@ are its own choice.
 import math
 from collections.abc import Callable
 
-__all__ = ["FOUR_DIGITS", "bisected", "smallest_integer", "smallest_number"]
-
 FOUR_DIGITS = 1.00005
 """The ratio of two numbers that agree to about four digits."""
 

@@ -8,9 +8,6 @@ from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
-__all__ = ["choose_plan", "choose_plans", "largest_score", "qualities"]
-
-
 Plans = Mapping[str, TablePlan]
 """A plan for each table of a release."""
 UsersByKeys = Mapping[str, Mapping[int, int]]

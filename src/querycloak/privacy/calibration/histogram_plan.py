@@ -20,8 +20,6 @@ from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.sampling.noise import Laplace, Noise
 from querycloak.sentence import Sentence
 
-__all__ = ["HistogramPlan", "check_delta", "price"]
-
 LEAST_EPSILON = 1e-9
 """Nobody needs an epsilon below this."""
 

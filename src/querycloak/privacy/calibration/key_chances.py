@@ -21,8 +21,6 @@ from querycloak.privacy.sampling.exact import Chance, exp_minus, float_up, round
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.sentence import Sentence
 
-__all__ = ["KeyChances", "KeysOnlyPlan", "plan_keys_only"]
-
 BITS = 128
 ONE = 1 << BITS
 MOST_STEPS = 1 << 16

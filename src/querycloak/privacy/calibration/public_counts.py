@@ -18,17 +18,6 @@ from querycloak.privacy.sampling.exact import float_up, four_digits_up, stated
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.sampling.randomness import IntArray
 
-__all__ = [
-    "SPURIOUS",
-    "PublicPlan",
-    "cut_for",
-    "expected_of_nobody",
-    "lowest_cut",
-    "public_cut",
-    "quiet_cut",
-    "quiet_cuts",
-]
-
 SPURIOUS = Fraction(1, 100)
 """How many rows of nobody are expected for each printed row, at most."""
 DRAWN_OF_NOBODY = 64

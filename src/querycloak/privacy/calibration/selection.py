@@ -27,12 +27,6 @@ from querycloak.privacy.sampling.exact import four_digits_up, rounded_down, roun
 from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.sentence import Parameter, Sentence
 
-__all__ = [
-    "KNOWN_PER_USER", "PER_USER", "SELECTIONS", "TablePlans", "default_selection", "known_draw",
-    "parse_split", "plan_tables", "plan_without_counts", "together", "total_delta",
-]  # fmt: skip
-
-
 SELECTIONS = (*LAWS, "weighted", "multi-round")
 PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "multi-round": 256})
 """Default number of keys of a user that count: large if the threshold hardly grows with it."""

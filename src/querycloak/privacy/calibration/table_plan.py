@@ -12,8 +12,6 @@ from querycloak.privacy.calibration.poisoning import ForcedOutRule, rule_of_tabl
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.noise import Noise
 
-__all__ = ["TablePlan", "Times"]
-
 
 class Times(NamedTuple):
     """At most `per_key` for one key, and `per_user` for all keys of a user."""

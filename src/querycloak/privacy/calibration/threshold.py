@@ -32,9 +32,6 @@ from querycloak.privacy.sampling.exact import (
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.sentence import Sentence
 
-__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise", "least_threshold", "plan_for_filter", "spend_of"]
-
-
 LAWS = ("laplace", "gaussian")
 LEAST_TIE_PROBABILITY, MOST_TIE_PROBABILITY = 1e-6, 0.9999
 SIGMA_STEPS = 40

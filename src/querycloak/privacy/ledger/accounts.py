@@ -20,8 +20,6 @@ from querycloak.sentence import Action, Sentence
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
 
-__all__ = ["SERIES", "Account", "Charge", "charge_read", "cost_read", "limit_read"]
-
 SERIES = "series"
 """Method of a charge that pays for several releases, and the accounting of these."""
 _DIGITS = 4

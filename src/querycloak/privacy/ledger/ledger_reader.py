@@ -20,9 +20,6 @@ from querycloak.privacy.ledger.terms import Terms
 from querycloak.privacy.parameters import number_above_zero, path_of
 from querycloak.sentence import Action, Sentence
 
-__all__ = ["KIND", "LIMIT", "LedgerReader", "check_population", "default_path"]
-
-
 FIRST_TABLES = (
     "CREATE TABLE populations (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
     """CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, population TEXT NOT NULL REFERENCES populations,

@@ -24,8 +24,6 @@ from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import random_name
 from querycloak.sentence import Action, Sentence
 
-__all__ = ["SeriesPlan", "begun_series", "plan_series", "solved_series"]
-
 MOST_RELEASES = 1000
 _HALF = 0.5
 """Part of delta for noise; the rest is for keys of one user alone."""

@@ -14,8 +14,6 @@ from pathlib import Path
 from querycloak.errors import InputError, QuerycloakError, ResourceError
 from querycloak.sentence import Sentence
 
-__all__ = ["Kind", "SqliteFile", "version_of"]
-
 MOUNTS = Path("/proc/self/mountinfo")
 _SHARED = re.compile(r"(nfs4?|cifs|smb\w*|afs|ncpfs|davfs2?|fuse\.(sshfs|rclone|s3fs|gcsfuse|goofys|davfs2?))")
 _ESCAPE = re.compile(r"\\([0-7]{3})")

@@ -14,8 +14,6 @@ from querycloak.sentence import Sentence
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.gaussian_filter import GaussianLimit
 
-__all__ = ["ACCOUNTINGS", "BY_SUM", "Terms", "changed_terms"]
-
 ACCOUNTINGS = ("sum", "gaussian")
 
 

@@ -18,8 +18,6 @@ from querycloak.privacy.parameters import refuse, whole
 from querycloak.privacy.sampling.exact import Chance, exp_minus
 from querycloak.privacy.sampling.noise import Laplace, Noise, RareEvents, share_out
 
-__all__ = ["IntArray", "Randomness", "secret_key"]
-
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
