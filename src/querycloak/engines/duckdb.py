@@ -21,7 +21,6 @@ from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work
 from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.memory_limits import engine_memory
-from querycloak.sentence import Sentence
 
 DEFAULT_MEMORY = "3GB"
 _BATCH_ROWS = 1 << 16
@@ -134,7 +133,7 @@ class DuckDBEngine:
     @staticmethod
     def _explain_start(error: Exception) -> QuerycloakError:
         kind = type(error).__name__
-        return ParameterError(Sentence("DuckDB does not accept its settings ({kind}): check {memory:3GB}", kind=kind))
+        return ParameterError.of("DuckDB does not accept its settings ({kind}): check {memory:3GB}", kind=kind)
 
 
 class _Stream:

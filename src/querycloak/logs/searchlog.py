@@ -121,8 +121,8 @@ def prepare(
         choices = replace(choices, attributes=reader.other_columns)
         recognised, reader = choose_reader(files, log_format, columns, encoding, time_format, choices.attributes)
     if choices.applications and recognised.name != "ubi":
-        raise ParameterError(
-            Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name)
+        raise ParameterError.of(
+            "{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name
         )
     return PreparedLog(LogSource(files, reader, choices), recognised, stored.links, time_format, stored.skipped)
 
@@ -270,13 +270,11 @@ class SearchLog(LogTables):
         """Refuse a guessed format if some rows fit another format; for releases."""
         others = self.accounting().by_code.get(OTHER_FORMAT, 0)
         if others and not self.recognised.named:
-            raise UnknownFormat(
-                Sentence(
-                    "private: {others:,} rows are not written as {name} has it, but as another format does, and nobody "
-                    "said which it is: name it with {log_format}",
-                    others=others,
-                    name=self.format,
-                )
+            raise UnknownFormat.of(
+                "private: {others:,} rows are not written as {name} has it, but as another format does, and nobody "
+                "said which it is: name it with {log_format}",
+                others=others,
+                name=self.format,
             )
 
     def describe(self) -> dict[str, object]:

@@ -16,7 +16,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from querycloak.errors import ParameterError
-from querycloak.sentence import Parameter, Sentence
+from querycloak.sentence import Parameter
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -115,7 +115,7 @@ def current_options(kind: type[DataclassInstance], given: Mapping[str, Any]) -> 
         others = [name for name, other in renamed.items() if other is each and name != former]
         if others or given.get(each.name, each.default) != each.default:
             names = {"former": Parameter(former), "current": Parameter(each.name)}
-            raise ParameterError(Sentence("{former} is the former name of {current}: give only {current}", **names))
+            raise ParameterError.of("{former} is the former name of {current}: give only {current}", **names)
     replaced = {each.name for each in renamed.values()}
     options = {renamed[name].name if name in renamed else name: given[name] for name in given if name not in replaced}
     for each in fields(kind):

@@ -13,7 +13,7 @@ from querycloak.privacy.guarantee import Guarantee, compose, user_guarantee
 from querycloak.privacy.ledger.payment import Bill, Payment, payment_of
 from querycloak.privacy.parameters import whole
 from querycloak.privacy.sampling.noise import Laplace
-from querycloak.sentence import Action, Sentence
+from querycloak.sentence import Action
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,11 +52,9 @@ def passes(users: int, randomness: Randomness, runs: int = 1) -> NDArray[np.bool
 def gated(proven: Guarantee) -> Guarantee:
     """The guarantee of a release behind the gate: the sum of both (claim 2)."""
     if not proven.covers_release or (proven.unit, proven.neighbours) != (GATE.unit, GATE.neighbours):
-        raise ParameterError(
-            Sentence(
-                "{paid_gate:True} goes with differential privacy for each user, which this method does not have; "
-                "{refuse_empty:True} refuses a log of which nothing is kept"
-            )
+        raise ParameterError.of(
+            "{paid_gate:True} goes with differential privacy for each user, which this method does not have; "
+            "{refuse_empty:True} refuses a log of which nothing is kept"
         )
     return compose([proven, GATE])
 
@@ -93,16 +91,14 @@ class PaidGate:
             if passes(users, randomness)[0]:
                 return
         charged = "" if accounting.charge is None else f" (charge {accounting.charge} to {accounting.population!r})"
-        raise InputError(
-            Sentence(
-                "the paid gate refuses: with noise, fewer than {least} users have a row or click that is kept. It "
-                "costs epsilon {epsilon:g}{charged}; nothing else was charged, and nothing was drawn from the log. "
-                "{inspect} shows, privately, what was read",
-                least=LEAST,
-                epsilon=GATE.epsilon,
-                charged=charged,
-                inspect=Action("querycloak.profile(log)", ("querycloak", "inspect", "LOG")),
-            )
+        raise InputError.of(
+            "the paid gate refuses: with noise, fewer than {least} users have a row or click that is kept. It "
+            "costs epsilon {epsilon:g}{charged}; nothing else was charged, and nothing was drawn from the log. "
+            "{inspect} shows, privately, what was read",
+            least=LEAST,
+            epsilon=GATE.epsilon,
+            charged=charged,
+            inspect=Action("querycloak.profile(log)", ("querycloak", "inspect", "LOG")),
         )
 
 

@@ -28,7 +28,6 @@ from querycloak.privacy.guarantee import Guarantee, compose, user_guarantee
 from querycloak.privacy.parameters import checked_bound, whole
 from querycloak.privacy.sampling.exact import rounded_up, stated
 from querycloak.privacy.sampling.noise import Laplace
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -137,14 +136,12 @@ class RecordsBounded(KeysMethod):
     def refuse_auto(self) -> None:
         """Refuse what goes with a bound that is chosen on the log."""
         if self.max_keys_per_user == AUTO:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has no way of choosing a bound: give {max_keys_per_user} a number, not auto"
-                )
+            raise ParameterError.of(
+                "the paper variant has no way of choosing a bound: give {max_keys_per_user} a number, not auto"
             )
         check_given_bound(self.max_keys_per_user, vars(self)["auto_share"])
         if self.accounting is not None or vars(self).get("known") is not None:
-            raise ParameterError(Sentence("the paper variant has Laplace noise: leave {accounting} and {known} out"))
+            raise ParameterError.of("the paper variant has Laplace noise: leave {accounting} and {known} out")
 
     def accounted(self, accounting: str) -> Self:  # noqa: ARG002
         """The paper's noise, for any ledger."""
@@ -167,11 +164,9 @@ class PaperClicks(RecordsBounded, Clicks):
             refuse_keys_alone()
         self.refuse_auto()
         if self.selection not in (None, "laplace") or self.two_draws or self.priors:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
-                    "{priors} out"
-                )
+            raise ParameterError.of(
+                "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
+                "{priors} out"
             )
         bound = RECORDS_PER_USER if self.max_keys_per_user is None else self.max_keys_per_user
         plans, claims, proofs = paper_plans(given, {self.table: checked_bound(bound)})
@@ -203,17 +198,13 @@ class PaperSessions(RecordsBounded, Sessions):
             refuse_keys_alone()
         self.refuse_auto()
         if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors or self.tables:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has Laplace noise, two draws, one scale and its own two tables: leave "
-                    "{selection}, {two_draws}, {split}, {priors} and {tables} out"
-                )
+            raise ParameterError.of(
+                "the paper variant has Laplace noise, two draws, one scale and its own two tables: leave "
+                "{selection}, {two_draws}, {split}, {priors} and {tables} out"
             )
         if self.repeats == "drop" or self.sequences == "released":
-            raise ParameterError(
-                Sentence(
-                    "the paper variant counts every subsequence: leave {repeats:drop} and {sequences:released} out"
-                )
+            raise ParameterError.of(
+                "the paper variant counts every subsequence: leave {repeats:drop} and {sequences:released} out"
             )
         plans, claims, proofs = paper_plans(given, self.room(RECORDS_PER_USER, self.bounds))
         # The paper claims the weaker of its parts for both tables; budgets of the same users add up, though.

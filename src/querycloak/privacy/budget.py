@@ -65,13 +65,11 @@ def which_is_given(budget: Mapping[str, object], knobs: Mapping[str, object]) ->
     chosen = [kind for kind, members in names.items() if given & set(members)]
     either = Sentence("the budget ({budget}) or explicit noise ({knobs})", budget=listed(budget), knobs=listed(knobs))
     if not chosen:
-        raise ParameterError(Sentence("give {either}", either=either))
+        raise ParameterError.of("give {either}", either=either)
     if len(chosen) > 1:
-        raise ParameterError(Sentence("give {either}, never both: each follows from the other", either=either))
+        raise ParameterError.of("give {either}, never both: each follows from the other", either=either)
     lacking = [name for name in names[chosen[0]] if name not in given]
     if lacking:
         names_lacking = listed(lacking, " and ")
-        raise ParameterError(
-            Sentence("{lacking} must be given too: {either}, complete", lacking=names_lacking, either=either)
-        )
+        raise ParameterError.of("{lacking} must be given too: {either}, complete", lacking=names_lacking, either=either)
     return chosen[0]

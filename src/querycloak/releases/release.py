@@ -42,10 +42,8 @@ def plain_mapping(name: str, values: object) -> Mapping[str, Any]:
             pass  # the value itself stays out of the message: nobody knows what it is
         else:
             return MappingProxyType(copied)
-    raise ParameterError(
-        Sentence(
-            "{name} must be a mapping of plain values (texts, finite numbers, lists, mappings)", name=Parameter(name)
-        )
+    raise ParameterError.of(
+        "{name} must be a mapping of plain values (texts, finite numbers, lists, mappings)", name=Parameter(name)
     )
 
 

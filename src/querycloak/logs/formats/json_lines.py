@@ -42,7 +42,6 @@ from querycloak.logs.reading.encodings import to_utf8
 from querycloak.logs.reading.files import LogFile
 from querycloak.logs.reading.schema import CLICKED, COLUMNS, MARKED_ROWS, REQUIRED, SHOWN
 from querycloak.logs.reading.times import TimeParser, iso_or_epoch
-from querycloak.sentence import Sentence
 from querycloak.text.spans import Mask, Spans, with_others
 
 _ABSENT = object()
@@ -147,14 +146,12 @@ class JsonColumns:
         if any(all(self.has(record, ours) for ours in REQUIRED) for record in objects):
             return
         names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]
-        raise MissingColumn(
-            Sentence(
-                "no object of {label} has the columns {names}: say which they are with {mapping} "
-                "(dotted paths such as event.query)",
-                label=label,
-                names=", ".join(names),
-                mapping=mapping_of(*REQUIRED),
-            )
+        raise MissingColumn.of(
+            "no object of {label} has the columns {names}: say which they are with {mapping} "
+            "(dotted paths such as event.query)",
+            label=label,
+            names=", ".join(names),
+            mapping=mapping_of(*REQUIRED),
         )
 
 

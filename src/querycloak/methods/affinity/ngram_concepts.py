@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.privacy.sampling.exact import stated
-from querycloak.sentence import Sentence
 from querycloak.text.english import STOP_WORDS
 from querycloak.text.lexicon import Lexicon
 
@@ -206,14 +205,12 @@ def concepts_of(counts: WordCounts, concept_users: float, safe_words: ir.Table |
     concepts = _concepts(frequent, [int(totals[f"grams_{n}"] or 0) for n in range(1, LONGEST + 1)], safe)
     if not len(concepts):
         kind = "of its users (a share; two users at least)" if concept_users < 1 else "users"
-        raise InputError(
-            Sentence(
-                "this log has no concepts: no word or phrase that says something was used by {number:g} {kind} "
-                "({concept_users}); {lower}use k-anonymity, which needs none",
-                number=concept_users,
-                kind=kind,
-                lower="" if concept_users == 2 else "lower it towards 2, or ",
-            )
+        raise InputError.of(
+            "this log has no concepts: no word or phrase that says something was used by {number:g} {kind} "
+            "({concept_users}); {lower}use k-anonymity, which needs none",
+            number=concept_users,
+            kind=kind,
+            lower="" if concept_users == 2 else "lower it towards 2, or ",
         )
     return replace(concepts, unknown_is_safe=safe_words is None)
 

@@ -88,7 +88,7 @@ class EuRecords(Method):
         object.__setattr__(self, "by", ",".join(by) or None)
         wrong = [name for name in by if name in (*PERIODS, "session")]
         if wrong:
-            raise ParameterError(Sentence("{by} has {name!r}, which is a column of its own", name=wrong[0]))
+            raise ParameterError.of("{by} has {name!r}, which is a column of its own", name=wrong[0])
         given = {name: vars(self)[name] for name in NUMBERS if vars(self)[name] is not None}
         numbers = {**self.rule.numbers, **given}
         for name, least in _LEAST.items():

@@ -14,7 +14,7 @@ from querycloak.methods.option import option
 from querycloak.methods.unprotected import TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
-from querycloak.sentence import Parameter, Sentence
+from querycloak.sentence import Parameter
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -68,14 +68,12 @@ class KAnonymity(Method):
         self.check_choices()
         if self.preset is not None and (self.min_users is not None or self.keys is not None):
             preset = Parameter("preset", self.preset)
-            raise ParameterError(
-                Sentence("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
-            )
+            raise ParameterError.of("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
         if self.by is not None and self.preset != DMA_2024:
-            raise ParameterError(Sentence("{by} goes with {preset:dma-2024}: leave it out"))
+            raise ParameterError.of("{by} goes with {preset:dma-2024}: leave it out")
         grouping = grouping_of(self.by or DMA_ATTRIBUTES, None)
         if len(grouping.attributes) < len(grouping.by) or "quarter" in grouping.by:
-            raise ParameterError(Sentence("{by} must name columns of the log other than times: a row has its quarter"))
+            raise ParameterError.of("{by} must name columns of the log other than times: a row has its quarter")
         least = DMA_QUERY_USERS if self.preset else self.min_users
         k = whole("min_users", least, "say how many users must share a key, such as 30", least=2)
         object.__setattr__(self, "k", k)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import PERIODS, checked_attributes, microseconds
 from querycloak.privacy.parameters import refusal, refuse
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
@@ -117,7 +116,7 @@ def grouping_of(by: object, domain_of: object) -> Grouping:
         if not equals or not source:
             refuse("domain_of", "written like country=iso3166,device=FILE", piece, "a file has one value a line")
         if name not in names or name in PERIODS:
-            raise ParameterError(Sentence("{domain_of} names {name!r}, which is no attribute of {by}", name=name))
+            raise ParameterError.of("{domain_of} names {name!r}, which is no attribute of {by}", name=name)
         domains[name] = _values(source)
         if source in KNOWN_DOMAINS:
             known[name] = source
@@ -161,8 +160,8 @@ def _written(values: Sequence[str]) -> str:
 def period_axis(name: str, choices: Choices) -> Axis:
     """Days, weeks (by their Monday) or months between the public ends of a log."""
     if choices.since is None or choices.until is None:
-        raise ParameterError(
-            Sentence("{by} has {name}, so {since} and {until} must be given: they make its values public", name=name)
+        raise ParameterError.of(
+            "{by} has {name}, so {since} and {until} must be given: they make its values public", name=name
         )
     first, last = (number_of(name, moment) for moment in (microseconds(choices.since), microseconds(choices.until) - 1))
     return Axis(name, tuple(value_of(name, number) for number in range(first, last + 1)), first)

@@ -111,11 +111,9 @@ class KeysByAttributes(KeysMethod):
     def checked_cells(self, given: Given) -> Budget:
         """The budget, if all options go with cells."""
         if not isinstance(given, Budget) or self.two_draws or self.counts == "none":
-            raise ParameterError(
-                Sentence(
-                    "public attributes are for a budget ({epsilon}, {delta}) and noisy counts of users: leave {noise}, "
-                    "{threshold}, {two_draws} and {counts:none} out"
-                )
+            raise ParameterError.of(
+                "public attributes are for a budget ({epsilon}, {delta}) and noisy counts of users: leave {noise}, "
+                "{threshold}, {two_draws} and {counts:none} out"
             )
         return given
 

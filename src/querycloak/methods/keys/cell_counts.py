@@ -27,7 +27,6 @@ from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.releases.tables import Table
-from querycloak.sentence import Sentence
 
 RANKS = ("1", "2", "3", "4-5", "6-10", "11+")
 _LAST_OF_BIN = (1, 2, 3, 5, 10)
@@ -39,10 +38,8 @@ def check_attributes(log: SearchLog, grouping: Grouping) -> None:
     """Refuse a log that was read without the attributes."""
     lacking = [name for name in grouping.attributes if name not in log.attributes]
     if lacking:
-        raise ParameterError(
-            Sentence(
-                "{by} has {names}, and the log was read without: name them with {attributes}", names=", ".join(lacking)
-            )
+        raise ParameterError.of(
+            "{by} has {names}, and the log was read without: name them with {attributes}", names=", ".join(lacking)
         )
 
 
@@ -268,10 +265,8 @@ def users_cells(engine: Engine, rows: ir.Table, key: Sequence[str], cells: Publi
 def ranked_views(log: SearchLog) -> ir.Table:
     """The results shown at a known rank; a log that cannot say what was shown is refused."""
     if not log.holds_views:
-        raise InputError(
-            Sentence(
-                "this log does not say which results were shown: name a column with {columns}, clicked=... or shown=..."
-            )
+        raise InputError.of(
+            "this log does not say which results were shown: name a column with {columns}, clicked=... or shown=..."
         )
     views = log.views
     return views.filter(views["rank"].notnull() & (views["rank"] >= 1))

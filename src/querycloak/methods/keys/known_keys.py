@@ -14,7 +14,6 @@ from querycloak.errors import EngineError, ParameterError
 from querycloak.privacy.accounting.draws import PublicCounts
 from querycloak.privacy.guarantee import user_guarantee
 from querycloak.privacy.parameters import path_of
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -69,17 +68,15 @@ class KnownRelease:
     def check_account(self, account: Account | None) -> None:
         """Refuse a release that the account which pays does not hold."""
         if account is None:
-            raise ParameterError(
-                Sentence("{known} needs {ledger} and {population}: the ledger must hold the charge that paid for it")
+            raise ParameterError.of(
+                "{known} needs {ledger} and {population}: the ledger must hold the charge that paid for it"
             )
         paid = [charge for charge in account.charges if self.digest in charge.releases]
         if not any(charge.guarantee.neighbours == self.neighbours for charge in paid):
-            raise ParameterError(
-                Sentence(
-                    "the release given with {known} does not stand in the ledger of population {population!r}: only "
-                    "keys that this population has paid for are known; leave it out, or name the population that paid",
-                    population=account.population,
-                )
+            raise ParameterError.of(
+                "the release given with {known} does not stand in the ledger of population {population!r}: only "
+                "keys that this population has paid for are known; leave it out, or name the population that paid",
+                population=account.population,
             )
 
 
@@ -97,9 +94,7 @@ def _read(folder: str, digest: str, table: str, key: tuple[str, ...]) -> KnownRe
     if problem is None and (table not in release.tables or not set(key) <= set(release.tables[table].schema.names)):
         problem = f"it has no table {table!r} of such keys"
     if problem is not None:
-        raise ParameterError(
-            Sentence("the release given with {known} is not known: {problem}; leave it out", problem=problem)
-        )
+        raise ParameterError.of("the release given with {known} is not known: {problem}; leave it out", problem=problem)
     keys = release.table(table).select(list(key)).group_by(list(key)).aggregate([])
     ordered = keys.sort_by([(name, "ascending") for name in key])
     return KnownRelease(digest, str(release.proven.neighbours), table, ordered)

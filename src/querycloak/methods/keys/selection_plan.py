@@ -18,7 +18,7 @@ from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import refuse, share
 from querycloak.privacy.sampling.exact import rounded_down, stated
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
-from querycloak.sentence import Parameter, Sentence
+from querycloak.sentence import Parameter
 
 if TYPE_CHECKING:
     from querycloak.methods.keys.method import KeysMethod
@@ -107,8 +107,8 @@ class SelectionPlan:
     def fixed_tables(self) -> Mapping[str, TablePlan]:
         """The plans by table, if they are known before the log is read."""
         if self.candidates:
-            raise ParameterError(
-                Sentence("{max_keys_per_user:auto} is chosen when the log is released: there is no plan before that")
+            raise ParameterError.of(
+                "{max_keys_per_user:auto} is chosen when the log is released: there is no plan before that"
             )
         return self.tables
 
@@ -171,10 +171,8 @@ def chosen_on_log(method: KeysMethod, given: Given) -> SelectionPlan:
     For a Gaussian limit the candidates have Gaussian noise, and the ledger lowers their reserve after the choice.
     """
     if not isinstance(given, Budget):
-        raise ParameterError(
-            Sentence(
-                "{max_keys_per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound"
-            )
+        raise ParameterError.of(
+            "{max_keys_per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound"
         )
     part = DEFAULT_SHARE if method.auto_share is None else method.auto_share
     checked = share("auto_share", part, "give the part of epsilon that chooses, such as 0.01")
@@ -227,8 +225,8 @@ def noise_of(law: Selection, size: float) -> Noise:
     """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
     if law in ("weighted", "multi-round"):
         chosen = Parameter("selection", law)
-        raise ParameterError(
-            Sentence("{chosen} has several noises: give the budget ({epsilon}, {delta}) instead", chosen=chosen)
+        raise ParameterError.of(
+            "{chosen} has several noises: give the budget ({epsilon}, {delta}) instead", chosen=chosen
         )
     return Laplace(size) if law == "laplace" else Gaussian(size)
 
@@ -238,8 +236,8 @@ def check_given_bound(max_keys_per_user: object, auto_share: object) -> None:
     if isinstance(max_keys_per_user, str):
         refuse("max_keys_per_user", f"a whole number or {AUTO}", max_keys_per_user, "leave it out for the default")
     if auto_share is not None:
-        raise ParameterError(
-            Sentence("{auto_share} goes with {max_keys_per_user:auto}; leave it out where the bound is given")
+        raise ParameterError.of(
+            "{auto_share} goes with {max_keys_per_user:auto}; leave it out where the bound is given"
         )
 
 
@@ -251,9 +249,7 @@ def check_counts(counts: Counts, given: Given, *, two_draws: bool) -> None:
 
 def refuse_keys_alone() -> NoReturn:
     """Refuse to release keys without counts."""
-    raise ParameterError(
-        Sentence(
-            "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
-            "paper variant out"
-        )
+    raise ParameterError.of(
+        "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
+        "paper variant out"
     )

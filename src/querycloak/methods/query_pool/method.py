@@ -135,15 +135,15 @@ class QueryPool(Method):
         lists = {"pool": PublicList.of("pool", self.pool)}
         if self.urls is not None:
             if self.clicks not in (None, "public"):
-                raise ParameterError(
-                    Sentence("{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks)
+                raise ParameterError.of(
+                    "{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks
                 )
             lists["urls"] = PublicList.of("urls", self.urls)
         other: ClickKind = "none" if self.delta is None else "threshold"
         kind = self.clicks or ("public" if "urls" in lists else other)
         if kind == "public" and "urls" not in lists:
-            raise ParameterError(
-                Sentence("{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}")
+            raise ParameterError.of(
+                "{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}"
             )
         object.__setattr__(self, "click_kind", kind)
         object.__setattr__(self, "lists", lists)
@@ -175,8 +175,8 @@ class QueryPool(Method):
 
     def _set_knobs(self, knobs: ExplicitNoise) -> None:
         if self.delta is not None or self.split is not None:
-            raise ParameterError(
-                Sentence("{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out")
+            raise ParameterError.of(
+                "{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out"
             )
         self._refuse_rounds()
         object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(knobs.noise)))
@@ -198,11 +198,9 @@ class QueryPool(Method):
 
     def _refuse_rounds(self) -> None:
         if self.selection == "multi-round" or self.max_keys_per_user is not None:
-            raise ParameterError(
-                Sentence(
-                    "{selection:multi-round} and {max_keys_per_user} are for {epsilon} and {delta} with {off_pool} or "
-                    "{clicks:threshold}; leave them out"
-                )
+            raise ParameterError.of(
+                "{selection:multi-round} and {max_keys_per_user} are for {epsilon} and {delta} with {off_pool} or "
+                "{clicks:threshold}; leave them out"
             )
 
     def _solve_outside(self, epsilon: float) -> bool:
@@ -247,8 +245,8 @@ class QueryPool(Method):
     def guarantee(self) -> Guarantee:
         """The guarantee that query_pool.md proves for these bounds, noises and thresholds."""
         if self.delta is not None and not self._thresholded():
-            raise ParameterError(
-                Sentence("{delta} is for {off_pool} and {clicks:threshold}: without them there is none; leave it out")
+            raise ParameterError.of(
+                "{delta} is for {off_pool} and {clicks:threshold}: without them there is none; leave it out"
             )
         unprotected = (*ALWAYS, *self._accounts(), *self.public_lists())
         if self.outside is not None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from querycloak.errors import ParameterError
-from querycloak.sentence import Sentence
 from querycloak.text.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -47,10 +46,10 @@ class Chosen(NamedTuple):
 def check_choice(method: Semantic) -> None:
     """Refuse parts of a choice beside the word that makes it."""
     if method.domain == AUTO and (method.candidates is not None or method.criterion not in (None, "sqc1")):
-        raise ParameterError(Sentence("{domain:auto} chooses {candidates} and {criterion}: leave them out"))
+        raise ParameterError.of("{domain:auto} chooses {candidates} and {criterion}: leave them out")
     if wanted_draws(method) is not None and (method.domain not in (None, WHOLE) or method.criterion is not None):
-        raise ParameterError(
-            Sentence("{candidates:totals=N} chooses how many concepts and the {criterion}: leave {domain} out, too")
+        raise ParameterError.of(
+            "{candidates:totals=N} chooses how many concepts and the {criterion}: leave {domain} out, too"
         )
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import refuse, whole
-from querycloak.sentence import Sentence
 from querycloak.text.taxonomy import FOUR, OTHER, Flags, Taxonomy, topics_of, widest_sense
 
 if TYPE_CHECKING:
@@ -40,17 +39,13 @@ def domain_numbers(taxonomy: Taxonomy, name: str) -> NDArray[np.int32]:
     for number, root in enumerate(roots, 1):
         if numbers[root] != number:
             inside = labels[numbers[root] - 1]
-            raise ParameterError(
-                Sentence(
-                    "{domain} names {inner!r}, which lies within {outer!r}; leave one out, or name the narrower first",
-                    inner=labels[number - 1],
-                    outer=inside,
-                )
+            raise ParameterError.of(
+                "{domain} names {inner!r}, which lies within {outer!r}; leave one out, or name the narrower first",
+                inner=labels[number - 1],
+                outer=inside,
             )
     if numbers[taxonomy.root]:
-        raise ParameterError(
-            Sentence("{domain} names the root beside other concepts; name only these, the rest has its own")
-        )
+        raise ParameterError.of("{domain} names the root beside other concepts; name only these, the rest has its own")
     return numbers
 
 
@@ -80,8 +75,8 @@ def kept_concepts(taxonomy: Taxonomy, text: str) -> Flags:
         return np.asarray(taxonomy.depths <= number)
     uses = inclusive_uses(taxonomy)
     if not uses.any():
-        raise ParameterError(
-            Sentence("{candidates} by use needs a taxonomy that counts uses, as WordNet does; give depth=N instead")
+        raise ParameterError.of(
+            "{candidates} by use needs a taxonomy that counts uses, as WordNet does; give depth=N instead"
         )
     # A concept has at least the uses of what is below it; of equal ones the higher goes first: nothing between is lost.
     order = np.lexsort((np.arange(len(taxonomy)), taxonomy.depths, -uses))

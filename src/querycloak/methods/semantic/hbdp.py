@@ -21,7 +21,6 @@ from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream
-from querycloak.sentence import Sentence
 
 _MOST_CELLS = 200_000_000
 
@@ -30,13 +29,11 @@ def check_size(domain: Domain, users: int) -> None:
     """Refuse sizes with too many draws; call it before the charge."""
     size = len(domain.taxonomy)
     if size * users > _MOST_CELLS:
-        raise ParameterError(
-            Sentence(
-                "{criterion:hbdp} draws noise for every concept and user, and half of that comes out as rows: too many "
-                "for a domain of {size:,} concepts and a log like this; name a smaller {domain}, or take another "
-                "criterion",
-                size=size,
-            )
+        raise ParameterError.of(
+            "{criterion:hbdp} draws noise for every concept and user, and half of that comes out as rows: too many "
+            "for a domain of {size:,} concepts and a log like this; name a smaller {domain}, or take another "
+            "criterion",
+            size=size,
         )
 
 

@@ -20,7 +20,6 @@ from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.method import Drawn
 from querycloak.methods.semantic.totals import accuracy_of
 from querycloak.privacy.ledger.payment import CountedByUser
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.engines import Engine
@@ -46,11 +45,9 @@ def check_language(engine: Engine, searches: ir.Table, concepts_of: Callable[[pa
         users += len(known_mask)
         known += int(known_mask.sum())
     if users >= LEAST_USERS and ONE_USER_IN * known < users:
-        raise InputError(
-            Sentence(
-                "WordNet has hardly any word of this log, which seems to be in another language than English; give "
-                "a {taxonomy} of that language, or insist: {any_language:True}"
-            )
+        raise InputError.of(
+            "WordNet has hardly any word of this log, which seems to be in another language than English; give "
+            "a {taxonomy} of that language, or insist: {any_language:True}"
         )
 
 

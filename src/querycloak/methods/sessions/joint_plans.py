@@ -77,16 +77,14 @@ def checked_bounds(sessions: int, queries: int, *, force: bool) -> SessionBounds
     )
     keys = checked_bound(bounds.sequences)
     if keys > MOST_KEYS and not force:
-        raise ParameterError(
-            Sentence(
-                "{sessions_per_user} times the subsequences of a session must be at most {most}; {sessions:,} "
-                "times {each:,} would make up to {keys:,} rows for each user, {keys:,} million for a million "
-                "users; lower {queries_per_session}, or insist: {force:True}",
-                most=MOST_KEYS,
-                sessions=bounds.sessions,
-                each=sensitivity(1, bounds.queries),
-                keys=keys,
-            )
+        raise ParameterError.of(
+            "{sessions_per_user} times the subsequences of a session must be at most {most}; {sessions:,} "
+            "times {each:,} would make up to {keys:,} rows for each user, {keys:,} million for a million "
+            "users; lower {queries_per_session}, or insist: {force:True}",
+            most=MOST_KEYS,
+            sessions=bounds.sessions,
+            each=sensitivity(1, bounds.queries),
+            keys=keys,
         )
     return bounds
 
@@ -114,10 +112,10 @@ def checked_tables(method: Sessions, given: Given) -> tuple[str, ...]:
         more = (REFORMULATIONS,) if method.pairs and method.counts == "noisy" else ()
         return (TABLE,) if method.no_clicks else (clicks.TABLE, TABLE, *more)
     if method.no_clicks:
-        raise ParameterError(Sentence("{tables} must be left out with {no_clicks}: both say which tables come out"))
+        raise ParameterError.of("{tables} must be left out with {no_clicks}: both say which tables come out")
     if REFORMULATIONS in named and (not method.pairs or method.counts == "none"):
-        raise ParameterError(
-            Sentence("reformulations in {tables} need {sequences:released}, clicks or queries beside them, and counts")
+        raise ParameterError.of(
+            "reformulations in {tables} need {sequences:released}, clicks or queries beside them, and counts"
         )
     return tuple(name for name in method.keys if name in named)
 
@@ -125,23 +123,18 @@ def checked_tables(method: Sessions, given: Given) -> tuple[str, ...]:
 def _check_of_released(method: Sessions, given: Given) -> None:
     """Refuse options that do not go with pairs of released queries."""
     if not isinstance(given, Budget) or method.two_draws:
-        raise ParameterError(
-            Sentence(
-                "{sequences:released} needs a budget ({epsilon}, {delta}): leave {noise}, {threshold} and "
-                "{two_draws} out"
-            )
+        raise ParameterError.of(
+            "{sequences:released} needs a budget ({epsilon}, {delta}): leave {noise}, {threshold} and {two_draws} out"
         )
     if method.sessions_per_user is not None or method.queries_per_session is not None:
-        raise ParameterError(
-            Sentence(
-                "{sequences:released} makes pairs of queries: {sessions_per_user} and {queries_per_session} go with "
-                "{sequences:selected}"
-            )
+        raise ParameterError.of(
+            "{sequences:released} makes pairs of queries: {sessions_per_user} and {queries_per_session} go with "
+            "{sequences:selected}"
         )
     named = (method.tables or f"{clicks.TABLE},{TABLE}").replace(" ", "").split(",")
     if method.no_clicks or not {clicks.TABLE, queries.TABLE} & set(named):
-        raise ParameterError(
-            Sentence("{sequences:released} needs queries that come out before: clicks or queries in {tables}")
+        raise ParameterError.of(
+            "{sequences:released} needs queries that come out before: clicks or queries in {tables}"
         )
 
 
@@ -151,16 +144,14 @@ def check_one_table(method: Sessions) -> None:
         return
     alone = Parameter("no_clicks") if method.no_clicks else Parameter("tables", TABLE)
     if method.split is not None:
-        raise ParameterError(
-            Sentence("{split} must be left out with {alone}: it divides a budget between tables", alone=alone)
+        raise ParameterError.of(
+            "{split} must be left out with {alone}: it divides a budget between tables", alone=alone
         )
     if method.max_keys_per_user not in (None, AUTO):
-        raise ParameterError(
-            Sentence(
-                "{max_keys_per_user} must be left out with {alone}: it bounds clicks and queries; "
-                "{sessions_per_user} and {queries_per_session} bound sessions",
-                alone=alone,
-            )
+        raise ParameterError.of(
+            "{max_keys_per_user} must be left out with {alone}: it bounds clicks and queries; "
+            "{sessions_per_user} and {queries_per_session} bound sessions",
+            alone=alone,
         )
 
 

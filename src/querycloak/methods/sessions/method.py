@@ -39,7 +39,6 @@ from querycloak.methods.sessions.public_plans import PARTS, REFORMULATIONS, Publ
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
 from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.parameters import checked_bound, number_above_zero
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -161,7 +160,7 @@ class Sessions(KeysMethod):
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
             if self.sessions_per_user is not None:
-                raise ParameterError(Sentence("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out"))
+                raise ParameterError.of("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out")
             return chosen_on_log(self, given)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         law = self._law(given)
@@ -180,8 +179,8 @@ class Sessions(KeysMethod):
             return plan
         if isinstance(given, ExplicitNoise):
             if self.split is not None:
-                raise ParameterError(
-                    Sentence("{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out")
+                raise ParameterError.of(
+                    "{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out"
                 )
             return plans_of_knobs(given, room, self.selection or "laplace", two_draws=self.two_draws)
         return plans_of_budget(

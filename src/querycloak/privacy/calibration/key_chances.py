@@ -19,7 +19,6 @@ from querycloak.privacy.calibration.threshold import laplace_noise
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import Chance, exp_minus, float_up, rounded_down, rounded_up, stated
 from querycloak.privacy.sampling.noise import Noise
-from querycloak.sentence import Sentence
 
 BITS = 128
 ONE = 1 << BITS
@@ -144,12 +143,10 @@ def plan_keys_only(epsilon: float, delta: float, per_user: int) -> KeysOnlyPlan:
     laplace_noise(bound, stated(budget.epsilon))  # a budget that is too small is refused as with noise
     chances = KeyChances(stated(budget.epsilon) / bound, each)
     if chances.first(Fraction(1, 2)) >= MOST_STEPS:
-        raise ParameterError(
-            Sentence(
-                "the budget must let a key of {most:,} users out more likely than not, it does not; raise {epsilon} or "
-                "{delta}, or let fewer keys of each user count",
-                most=MOST_STEPS,
-            )
+        raise ParameterError.of(
+            "the budget must let a key of {most:,} users out more likely than not, it does not; raise {epsilon} or "
+            "{delta}, or let fewer keys of each user count",
+            most=MOST_STEPS,
         )
     return KeysOnlyPlan(chances, bound, budget.epsilon, budget.delta)
 

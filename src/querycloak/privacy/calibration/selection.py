@@ -126,17 +126,15 @@ def _check_weighted(selection: str, delta: float, *, two_draws: bool) -> None:
         rule = Sentence("at least {least:g} for {chosen}", least=LEAST_DELTA, chosen=chosen)
         refuse("delta", rule, delta, Sentence("take {selection:laplace} or {selection:gaussian}"))
     if two_draws:
-        raise ParameterError(Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen))
+        raise ParameterError.of("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
 
 
 def plan_times(epsilon: float, delta: float, per_user: int, selection: str | None, times: Times) -> TablePlan:
     """Return the plan of one draw per key that decides by users, and a second one that counts clicks."""
     if selection == "gaussian":
-        raise ParameterError(
-            Sentence(
-                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:multi-round}; "
-                "take one of these, or leave {selection} out"
-            )
+        raise ParameterError.of(
+            "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:multi-round}; "
+            "take one of these, or leave {selection} out"
         )
     return calibrate_times(epsilon, delta, per_user, times, COUNTING)
 
@@ -144,12 +142,10 @@ def plan_times(epsilon: float, delta: float, per_user: int, selection: str | Non
 def plan_without_counts(epsilon: float, delta: float, per_user: int, selection: str | None) -> KeysOnlyPlan:
     """Return the plan of one draw per key where only keys come out."""
     if selection == "gaussian":
-        raise ParameterError(
-            Sentence(
-                "{selection:gaussian} decides by the count that it publishes, so that {counts:none} gains nothing with "
-                "it; take {selection:laplace}, {selection:weighted} or {selection:multi-round}, or leave {selection} "
-                "out"
-            )
+        raise ParameterError.of(
+            "{selection:gaussian} decides by the count that it publishes, so that {counts:none} gains nothing with "
+            "it; take {selection:laplace}, {selection:weighted} or {selection:multi-round}, or leave {selection} "
+            "out"
         )
     return plan_keys_only(epsilon, delta, per_user)
 

@@ -30,7 +30,6 @@ from querycloak.privacy.sampling.exact import (
     stated,
 )
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian, Laplace
-from querycloak.sentence import Sentence
 
 LAWS = ("laplace", "gaussian")
 LEAST_TIE_PROBABILITY, MOST_TIE_PROBABILITY = 1e-6, 0.9999
@@ -129,13 +128,11 @@ def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:
 
 
 def _refuse_drowning(noise: str) -> NoReturn:
-    raise ParameterError(
-        Sentence(
-            "the budget must allow noise of at most {most:,}, it needs {needed}; raise {epsilon} or {delta}, or let "
-            "fewer keys of each user count",
-            most=LARGEST_NOISE,
-            needed=noise,
-        )
+    raise ParameterError.of(
+        "the budget must allow noise of at most {most:,}, it needs {needed}; raise {epsilon} or {delta}, or let "
+        "fewer keys of each user count",
+        most=LARGEST_NOISE,
+        needed=noise,
     )
 
 
@@ -190,13 +187,11 @@ def plan_for_filter(epsilon: float, delta: float, per_user: int, *, squared_shar
         math.sqrt(per_user / (spend.squared_loss * squared_share) * (1 + 2.0**-38) + COUNTS_SMOOTHING)
     )
     if sigma > LARGEST_NOISE:
-        raise ParameterError(
-            Sentence(
-                "the budget must allow noise of sigma {most:g} at most, it needs {needed:.3g}; raise {epsilon} or "
-                "{delta}, or lower the bound",
-                most=LARGEST_NOISE,
-                needed=sigma,
-            )
+        raise ParameterError.of(
+            "the budget must allow noise of sigma {most:g} at most, it needs {needed:.3g}; raise {epsilon} or "
+            "{delta}, or lower the bound",
+            most=LARGEST_NOISE,
+            needed=sigma,
         )
     noise = Gaussian(sigma)
     threshold = smallest_integer(

@@ -23,7 +23,6 @@ from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import four_digits_up
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.sampling.randomness import IntArray
-from querycloak.sentence import Sentence
 
 __all__ = [
     "FORMER_SELECTIONS",
@@ -256,13 +255,11 @@ def _check_weights(per_user: int, parts: int) -> None:
     """Refuse bounds at which a whole weight, divided among a user's keys or their parts, rounds down to nothing."""
     most = GRID * GRID // parts
     if per_user > most:
-        raise ParameterError(
-            Sentence(
-                "a user's keys that count must be at most {most:,} with weights, it would be {keys:,}: each would "
-                "weigh nothing; lower the bound, or take {selection:laplace} or {selection:gaussian}",
-                most=most,
-                keys=per_user,
-            )
+        raise ParameterError.of(
+            "a user's keys that count must be at most {most:,} with weights, it would be {keys:,}: each would "
+            "weigh nothing; lower the bound, or take {selection:laplace} or {selection:gaussian}",
+            most=most,
+            keys=per_user,
         )
 
 
@@ -284,12 +281,10 @@ def _stage(scout: PreselectionRound, per_user: int) -> Stage | StageOfParts:
 def _noise(squared: float, squared_change: float) -> Gaussian:
     sigma = four_digits_up(noise_for(squared, squared_change))
     if sigma > LARGEST_NOISE:
-        raise ParameterError(
-            Sentence(
-                "the budget must allow weights noise of sigma {most} at most, it needs {needed:.3g}; raise {epsilon} "
-                "or {delta}, or take another {selection}",
-                most=LARGEST_NOISE // GRID,
-                needed=sigma / GRID,
-            )
+        raise ParameterError.of(
+            "the budget must allow weights noise of sigma {most} at most, it needs {needed:.3g}; raise {epsilon} "
+            "or {delta}, or take another {selection}",
+            most=LARGEST_NOISE // GRID,
+            needed=sigma / GRID,
         )
     return Gaussian(sigma)

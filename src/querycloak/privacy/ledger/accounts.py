@@ -15,7 +15,7 @@ from querycloak.privacy.calibration.gaussian import largest_loss
 from querycloak.privacy.guarantee import Guarantee, coverage, user_guarantee
 from querycloak.privacy.ledger.terms import BY_SUM, Terms
 from querycloak.privacy.sampling.exact import rounded_up, stated
-from querycloak.sentence import Action, Sentence
+from querycloak.sentence import Action
 
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
@@ -216,14 +216,12 @@ class Account:
             return
         asked = guarantee.cost
         if any(one > rest for one, rest in zip(asked, self.left, strict=True)):
-            raise BudgetRefused(
-                Sentence(
-                    "the ledger refuses: population {population!r}, epsilon and delta: {figures}; ask for less, or let "
-                    "the owner raise the limit: {raise_limit}",
-                    population=self.population,
-                    figures=self._figures(asked),
-                    raise_limit=raise_limit,
-                )
+            raise BudgetRefused.of(
+                "the ledger refuses: population {population!r}, epsilon and delta: {figures}; ask for less, or let "
+                "the owner raise the limit: {raise_limit}",
+                population=self.population,
+                figures=self._figures(asked),
+                raise_limit=raise_limit,
             )
 
     def _require_gaussian(self, limit: GaussianLimit, asked: GaussianCost, raise_limit: Action) -> None:
@@ -236,15 +234,13 @@ class Account:
             ("spent", spent.squared, spent.additive),
             ("asked", asked.squared, asked.additive),
         ]
-        raise BudgetRefused(
-            Sentence(
-                "the ledger refuses: population {population!r}, squared loss and additive delta: {figures}; ask for "
-                "less{laplace}, or let the owner raise the limit: {raise_limit}",
-                population=self.population,
-                figures=", ".join(f"{word} {squared:.4g} and {additive:.3g}" for word, squared, additive in figures),
-                laplace=" (Laplace noise costs more here than Gaussian noise)" if asked.squared > limit.squared else "",
-                raise_limit=raise_limit,
-            )
+        raise BudgetRefused.of(
+            "the ledger refuses: population {population!r}, squared loss and additive delta: {figures}; ask for "
+            "less{laplace}, or let the owner raise the limit: {raise_limit}",
+            population=self.population,
+            figures=", ".join(f"{word} {squared:.4g} and {additive:.3g}" for word, squared, additive in figures),
+            laplace=" (Laplace noise costs more here than Gaussian noise)" if asked.squared > limit.squared else "",
+            raise_limit=raise_limit,
         )
 
     def _figures(self, asked: tuple[Fraction, Fraction]) -> str:

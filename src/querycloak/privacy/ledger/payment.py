@@ -106,7 +106,7 @@ class Accounting:
                 self.ledger.complete(self.charge, digest)
             return
         except ChargeGone as error:
-            problem = ChargeGone(Sentence("the release is written, but {problem}", problem=error.sentence))
+            problem = ChargeGone.of("the release is written, but {problem}", problem=error.sentence)
         except QuerycloakError as error:
             problem = type(error)(
                 Sentence(
@@ -335,8 +335,8 @@ def payment_of(ledger: Ledger | None, population: str | None, bill: Bill, run: s
     if ledger is None and population is None:
         return NobodyPays()
     if ledger is None or population is None:
-        raise ParameterError(
-            Sentence("{ledger} and {population} go together: say which ledger pays, and who is behind the log")
+        raise ParameterError.of(
+            "{ledger} and {population} go together: say which ledger pays, and who is behind the log"
         )
     of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
     of_kind("population", population, str, "a name", "say who is behind the log")
