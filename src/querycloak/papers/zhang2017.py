@@ -83,7 +83,7 @@ def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[
     return claimed, proven
 
 
-def paper_knobs(epsilon: float, delta: float, *bounds: int) -> tuple[Laplace, int]:
+def paper_noise(epsilon: float, delta: float, *bounds: int) -> tuple[Laplace, int]:
     """Return the noise and the least threshold whose proven guarantee, added up over tables, stays within a budget."""
     budget = Budget(epsilon, delta)
     noise = laplace_noise(2 * checked_bound(sum(bounds)), stated(budget.epsilon))
@@ -236,7 +236,7 @@ def paper_plans(
     noise, threshold = (
         (Laplace(given.noise), given.threshold)
         if isinstance(given, ExplicitNoise)
-        else paper_knobs(given.epsilon, given.delta, *room.values())
+        else paper_noise(given.epsilon, given.delta, *room.values())
     )
     plans, claims, proofs = {}, [], []
     for table, bound in room.items():

@@ -1,7 +1,7 @@
-"""Concepts of a taxonomy in queries: the longest label in the query, and of equally long ones the last.
+"""Concepts of a taxonomy in queries: the longest label in the query, and of equally long labels the last.
 
-There is no tagger: in English the last noun of a phrase is its head, so what stands further right wins, as if words
-were dropped from the left. Stop words part phrases; no match begins or ends with one, nor with a bare number.
+No tagger is needed: the last noun of an English phrase is its head, so the label further right wins. Stop words
+separate phrases; no match begins or ends with one, nor with a bare number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Mentions:
 
 
 class ConceptFinder:
-    """Finds labels of one taxonomy in normalised queries; made once, used for any number of them."""
+    """Labels of one taxonomy in normalised queries: made once, used for any number of queries."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self.taxonomy = taxonomy
@@ -47,23 +47,23 @@ class ConceptFinder:
 
     @cached_property
     def _first_senses(self) -> NDArray[np.int32]:
-        """The most usual concept of each label; the last entry stands for no label."""
+        """The first sense of each label, as a concept; the last entry stands for no label."""
         senses: Lists = self.taxonomy.senses_of
         return np.append(senses.values[senses.starts[:-1]], np.int32(NO_LABEL))
 
     def concepts(self, queries: pa.Array) -> NDArray[np.int32]:
-        """The one concept that each query is mostly about, -1 where none was found."""
+        """The concept of the best match in each query; -1 without a match."""
         mentions = self._mentions(queries, per_phrase=False)
         labels = np.full(len(queries), NO_LABEL, np.int32)
         labels[mentions.query] = mentions.label
         return self._first_senses[labels]
 
     def mentions(self, queries: pa.Array) -> Mentions:
-        """One label for each phrase of each query, where there is one."""
+        """The best match in each phrase of each query; phrases without a match have none."""
         return self._mentions(queries, per_phrase=True)
 
     def concepts_of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The most usual concepts of labels."""
+        """The first senses of labels, as concepts."""
         return self._first_senses[labels]
 
     def _mentions(self, queries: pa.Array, *, per_phrase: bool) -> Mentions:
@@ -94,7 +94,7 @@ def _is_letter(byte):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _split(data, start, end, buffer, word_starts, word_ends, origins, origin_ends):  # type: ignore[no-untyped-def]
-    """Write the words with single blanks between them, and where each came from; how many there are."""
+    """Write the words with single blanks between them, and their places in the query; returns their number."""
     count, position, inside = 0, 0, False
     for i in range(start, end):
         byte = data[i]
@@ -147,7 +147,7 @@ def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, l
 
 @part
 def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
-    """End of the phrase that begins here: before a word that cannot bound a match, unless a match bridges it."""
+    """End of the phrase that starts here: before the first word that cannot bound a match and that no match covers."""
     reach = start + 1
     word = start
     while word < reach:
@@ -170,7 +170,7 @@ def _best_between(first, end, lengths):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, places, room):  # type: ignore[no-untyped-def]
-    """The best match of each query, or of each phrase; only their number where `room` is empty."""
+    """Write the best match of each query or phrase to `room`; only their numbers if `room` is empty."""
     width = 64
     for query in range(starts.size):
         width = max(width, ends[query] - starts[query])

@@ -1,4 +1,4 @@
-"""Records as JSON objects, and the members of these."""
+"""Records as JSON objects, and members of objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JsonObject = dict[str, Any]
 
 
 def parse_object(line: bytes) -> JsonObject | None:
-    """The JSON object of a line, after an index name and a tab if there is one."""
+    """The JSON object of a line, which may follow an index name and a tab; None if the line has no object."""
     if not line.startswith(b"{"):
         line = line.partition(b"\t")[2]
     try:
@@ -24,7 +24,7 @@ def parse_object(line: bytes) -> JsonObject | None:
 
 
 def member(value: Any, path: str, missing: Any = None) -> Any:
-    """Value at a dotted path: a key of that whole name first, then step by step."""
+    """The value at a dotted path: that of a key with the whole name, else step by step."""
     if not isinstance(value, dict):
         return missing
     if path in value:
@@ -34,19 +34,19 @@ def member(value: Any, path: str, missing: Any = None) -> Any:
 
 
 def member_in_any_case(value: Any, name: str, missing: Any = None) -> Any:
-    """Value under a key: of that very name first, then of one that differs in case."""
+    """The value of the key with this name, else of one that differs in case alone."""
     if not isinstance(value, dict):
         return missing
     if name in value:
         return value[name]
-    for key in value:  # many objects lack a url: lengths are compared first, for that is fast
+    for key in value:  # comparing lengths first is faster, because many objects lack a url
         if len(key) == len(name) and key.lower() == name:
             return value[key]
     return missing
 
 
 def as_text(value: Any) -> str | None:
-    """Texts and whole numbers as text; anything else, and an empty text, is missing."""
+    """A text or a whole number as a text; None for an empty text and for any other value."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, int) and not isinstance(value, bool):

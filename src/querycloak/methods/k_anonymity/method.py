@@ -85,14 +85,14 @@ class KAnonymity(Method):
         return grouping_of(self.by or DMA_ATTRIBUTES, None).attributes if self.preset == DMA_2024 else ()
 
     def parameters(self) -> dict[str, Any]:
-        """Given options."""
+        """The options that were given."""
         if self.preset:
             by = {"by": ",".join(self.attributes)} if self.attributes else {}
             return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS, **by}
         return {"keys": self.counted, "min_users": self.k}
 
     def proven(self) -> Guarantee:
-        """A rule about the output; no bound on what it tells."""
+        """A rule about the output; no bound on the information in it."""
         return Guarantee(
             kind="syntactic",
             unit="user",
@@ -120,11 +120,11 @@ class KAnonymity(Method):
         return f"{rule} (k_anonymity.md)"
 
     def cautions(self) -> tuple[str, ...]:
-        """Assumptions about the rule; none without the preset."""
+        """Assumptions about dma-2024; none for other rules."""
         return (_ASSUMED,) if self.preset == DMA_2024 else ()
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """The rule itself: exact counts, from this many users on."""
+        """The rule itself: keys of at least this many users, with exact counts."""
         from querycloak.methods.counted_users import NO_COUNT, TABLES
         from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 
@@ -140,7 +140,7 @@ class KAnonymity(Method):
         return {self.counted: exact(self.counted, self.k)}
 
     def count(self, log: SearchLog) -> Counted:
-        """Count distinct users and filter."""
+        """Count distinct users, and keep the keys that enough of them share."""
         if self.preset or self.counted == "clicks":
             from querycloak.methods.clicked import clicks_of
 
@@ -168,7 +168,7 @@ class KAnonymity(Method):
         return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
 
     def _clicks(self, log: SearchLog) -> ir.Table:
-        """Clicks, by dma-2024 with attributes (`other` for none) and the quarter of the year."""
+        """Clicks; with attributes also the values of these (`other` for none) and the quarter of the year."""
         from querycloak.methods.keys.cell_counts import check_attributes, with_values
 
         if not self.attributes:
@@ -182,7 +182,7 @@ class KAnonymity(Method):
 def _shared_in_rows(log: SearchLog, least: int) -> tuple[ir.Table, ir.Table]:
     """Queries and pairs of at least this number of users, kept in the engine."""
     queries = log.engine.stage(_shared(log.rows, ["query"], least).select("query"))
-    # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
+    # A url may name a person, as a query may: it comes out if as many users clicked it for this query.
     pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
     return queries, log.engine.stage(pairs)
 
@@ -199,7 +199,7 @@ def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Table:
 
 
 def _pseudonymised(log: SearchLog, queries: ir.Table, pairs: ir.Table, randomness: Randomness) -> Table:
-    """Rows under names that only this release has."""
+    """Rows under user names that were made for this release."""
     import ibis
 
     from querycloak.methods.keyed_digest import streamed

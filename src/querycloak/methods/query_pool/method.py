@@ -22,7 +22,7 @@ from querycloak.methods.query_pool.outside_plan import (
 )
 from querycloak.methods.query_pool.outside_plan import SPLIT as SPLIT_OF_LOSS
 from querycloak.methods.unprotected import ALWAYS
-from querycloak.privacy.budget import Budget, ExplicitNoise, which_is_given
+from querycloak.privacy.budget import Budget, ExplicitNoise, check_one_given
 from querycloak.privacy.calibration.deltas import laplace_delta
 from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.calibration.selection import parse_split
@@ -56,8 +56,8 @@ URLS_ARE_PUBLIC = "the urls given: they must not come from private records"
 class QueryPool(Method):
     """Release the queries of a public pool that enough users asked, transitions between them, and their clicks.
 
-    Give the budget (epsilon, and delta where something outside public lists may come out) or the knobs (noise, the
-    scale for all tables, and threshold).
+    Give the budget (epsilon, and delta where something outside public lists may come out) or explicit noise (noise,
+    the scale for all tables, and threshold).
     """
 
     name = "query-pool"
@@ -123,9 +123,9 @@ class QueryPool(Method):
         object.__setattr__(self, "tie_probabilities", {})
         self._settle_clicks()
         self._settle_bounds()
-        given = which_is_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
-        if given == "knobs" and self.noise is not None and self.threshold is not None:
-            self._set_knobs(ExplicitNoise(self.noise, self.threshold))
+        check_one_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
+        if self.noise is not None and self.threshold is not None:
+            self._set_noise(ExplicitNoise(self.noise, self.threshold))
         elif not self._solve_outside(checked_epsilon(self.epsilon)):
             self._solve(checked_epsilon(self.epsilon))
         object.__setattr__(self, "_guarantee", self.guarantee())
@@ -173,14 +173,14 @@ class QueryPool(Method):
         """True if there is a table of clicks."""
         return self.click_kind != "none"
 
-    def _set_knobs(self, knobs: ExplicitNoise) -> None:
+    def _set_noise(self, given: ExplicitNoise) -> None:
         if self.delta is not None or self.split is not None:
             raise ParameterError.of(
                 "{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out"
             )
         self._refuse_rounds()
-        object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(knobs.noise)))
-        object.__setattr__(self, "thresholds", {"queries": knobs.threshold, "clicks": knobs.threshold})
+        object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(given.noise)))
+        object.__setattr__(self, "thresholds", {"queries": given.threshold, "clicks": given.threshold})
 
     def _solve(self, epsilon: float) -> None:
         split = self.parts()

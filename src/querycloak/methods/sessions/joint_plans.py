@@ -170,7 +170,7 @@ Room = Mapping[str, int]
 """Number of keys that one user may add to, by table."""
 
 
-def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> SelectionPlan:
+def plans_of_noise(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> SelectionPlan:
     """The same noise and threshold for all tables."""
     noise = noise_of(law, given.noise)
     return _one_histogram(

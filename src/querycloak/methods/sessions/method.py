@@ -31,12 +31,12 @@ from querycloak.methods.sessions.joint_plans import (
     of_released,
     parts_of,
     plans_of_budget,
-    plans_of_knobs,
+    plans_of_noise,
     plans_with_public,
     sensitivity,
 )
 from querycloak.methods.sessions.public_plans import PARTS, REFORMULATIONS, PublicPlans
-from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
+from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_noise
 from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.parameters import checked_bound, number_above_zero
 
@@ -123,7 +123,7 @@ class Sessions(KeysMethod):
     def __post_init__(self) -> None:
         self.check_choices()
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
-        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        given = budget_or_noise(self.epsilon, self.delta, self.noise, self.threshold)
         object.__setattr__(self, "pairs", of_released(self, given))
         object.__setattr__(self, "released", checked_tables(self, given))
         check_one_table(self)
@@ -182,7 +182,7 @@ class Sessions(KeysMethod):
                 raise ParameterError.of(
                     "{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out"
                 )
-            return plans_of_knobs(given, room, self.selection or "laplace", two_draws=self.two_draws)
+            return plans_of_noise(given, room, self.selection or "laplace", two_draws=self.two_draws)
         return plans_of_budget(
             given,
             room,

@@ -32,9 +32,9 @@ class Times(NamedTuple):
 class TablePlan(ABC):
     """Selection and counts of the keys of one table (partition selection), with their guarantee.
 
-    A plan is public: it follows from a budget or from knobs, never from a log. `noise` decides which keys come out.
-    `threshold` is what a key's noisy count or weight must exceed, in the plan's own units. `per_user` is the
-    contribution bound: how many keys of one user count.
+    A plan is public: it follows from a budget or from explicit noise, never from a log. `noise` is added to the count
+    or weight of a key, which must then exceed `threshold`, in the plan's own units. `per_user` is the contribution
+    bound: the number of keys of one user that count.
     """
 
     noise: Noise
