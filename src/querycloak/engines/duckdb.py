@@ -27,7 +27,7 @@ _BATCH_ROWS = 1 << 16
 
 
 class DuckDBEngine:
-    """One process, as many threads as cores, spilling into a private folder beyond its memory."""
+    """DuckDB in this process, with a thread per core; beyond its memory it spills into a private folder."""
 
     name = "duckdb"
 

@@ -61,11 +61,11 @@ class Engine(Protocol):
         ...
 
     def stage(self, table: ir.Table) -> ir.Table:
-        """The same table, computed once and kept in the engine's private space."""
+        """The table, computed once and kept in the engine's private space."""
         ...
 
     def settle(self, table: ir.Table) -> ir.Table:
-        """The same table, computed now; how it was computed is forgotten: for rounds, each of which needs the last."""
+        """The table, computed now without a record of how: repeated rounds would make ever longer queries."""
         ...
 
     def upload(self, table: pa.Table) -> ir.Table:

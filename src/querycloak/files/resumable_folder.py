@@ -28,7 +28,7 @@ class FolderKind:
     state_file: str
     mark: Mapping[str, Any]
     maker: str
-    """As in "the output must be a new folder, or one that MAKER"."""
+    """MAKER in "the output must be a new folder, or one that MAKER"."""
 
     def state(self, folder: Path) -> dict[str, Any] | None:
         """The state of a folder of this kind; None for any other folder."""

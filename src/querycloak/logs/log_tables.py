@@ -96,7 +96,7 @@ class LogTables:
 
     @cached_property
     def marked_rows(self) -> ir.Table:
-        """Every row read, with its code; rejected rows hold nothing else."""
+        """All rows with their codes; rejected rows hold nothing else."""
         return self._marked(self.source)
 
     def _marked(self, source: LogSource) -> ir.Table:

@@ -212,7 +212,7 @@ class SearchLog(LogTables):
             self.staged.remove()
 
     def on(self, engine: Engine) -> SearchLog:
-        """The same log on another engine."""
+        """The log on another engine."""
         return self if engine is self.engine else SearchLog(self._prepared, engine, self.max_bad)
 
     def progress(self, step: str, share: float) -> None:
@@ -278,7 +278,7 @@ class SearchLog(LogTables):
             )
 
     def describe(self) -> dict[str, object]:
-        """For cards: the format and whether it was named, and the share of bad rows that would have been refused."""
+        """The card's entries: the format, whether it was named, and the largest accepted share of bad rows."""
         named = {"format": self.format, "format_named": self.recognised.named}
         return {**named, "time_format": self._prepared.time_format, "max_bad": self.max_bad}
 

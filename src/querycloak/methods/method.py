@@ -180,7 +180,7 @@ class Method(metaclass=MethodClass):
     @final
     @classmethod
     def for_error(cls, error: int, /, *, at_users: int, **options: Any) -> Self:
-        """The same as `for_users`; in addition, noise changes the counts of such keys by at most this error (95 %)."""
+        """Solve as `for_users` does, for keys of `at_users` users, with counts within `error` (95 %)."""
         from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
         return method_for(cls, AccuracyTarget(at_users, error), options)

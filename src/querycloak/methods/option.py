@@ -45,7 +45,7 @@ def option(
 
 @dataclass(frozen=True)
 class Option:
-    """One option, as its field declares it."""
+    """An option as its field declares it."""
 
     name: str
     annotation: Any
@@ -54,7 +54,7 @@ class Option:
     names_file: bool = False
     formerly: tuple[str, ...] = ()
     former_values: tuple[tuple[str, str], ...] = ()
-    """Each former value, with the current one."""
+    """Current values by former values."""
 
     @property
     def recorded_name(self) -> str:

@@ -34,7 +34,7 @@ GATE = user_guarantee(
 DRAW = PublicCounts(NOISE, 1)
 NAME = "paid-gate"
 DESCRIPTION = {"noise": {"law": NOISE.law, "scale": NOISE.scale}, "least": LEAST, "epsilon": GATE.epsilon}
-"""As the card's `log` holds it under `gate`."""
+"""The entry `gate` in the card's `log`."""
 _BILL = Bill(NAME, GATE, {**DESCRIPTION, "mechanisms": [DRAW.to_json()]})
 
 

@@ -93,18 +93,18 @@ class PaperOptimal(Optimal):
         )
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """Nothing: there is no threshold."""
+        """Empty, because there is no threshold."""
         return {}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Nothing: the log decides what comes out."""
+        """No figures, because the log decides which pairs come out."""
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 
         note = "Which pairs come out, and how often, is computed from the log: nothing can be said before."
         return {"log": TableAccuracy("how often this user was drawn for the pair", notes=(note,))}
 
     def draws(self) -> Sequence[Draw]:
-        """Nothing: no noise is drawn."""
+        """Empty, because no noise is drawn."""
         return []
 
     def count(self, log: SearchLog) -> SolvedPairs:

@@ -28,7 +28,7 @@ class RebuiltQueries(Replacement):
 
     @property
     def concepts_of(self) -> None:
-        """None: phrases are looked for in the queries themselves."""
+        """None, because phrases are searched in the queries themselves."""
 
     def tables(self, searches: Searches, randomness: Randomness) -> DrawnTables:
         """The rows of the release, drawn once."""

@@ -103,7 +103,7 @@ class RecordsBounded(KeysMethod):
     """Tables of records: of each user the first ones count, perhaps all for one key."""
 
     def draws(self) -> Sequence[Draw]:
-        """Nothing: a user may count several times for one key, so only the guarantee adds up."""
+        """Empty: a user may count several times for one key, so only the guarantee composes."""
         return ()
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
@@ -173,7 +173,7 @@ class PaperClicks(RecordsBounded, Clicks):
         return SelectionPlan(proofs[0], plans, claims[0])
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
-        """Each user's first clicks: a row for each 1 that is counted."""
+        """Each user's first clicks, with a row for each count of 1."""
         from querycloak.methods.keys.contribution_bounding import first_records
 
         return {self.table: first_records(self.rows(log), self.plans[self.table].per_user)}

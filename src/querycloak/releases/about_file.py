@@ -28,7 +28,7 @@ class About:
     licence: str = ""
     doi: str = ""
     keywords: str = ""
-    """With commas; a file may also give a list."""
+    """The texts with commas between; a file may also have a list."""
     citation: str = ""
     purpose: str = ""
     audience: str = ""

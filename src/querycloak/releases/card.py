@@ -96,12 +96,12 @@ def upgraded(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_all_keys(card: Mapping[str, Any]) -> dict[str, Any]:
-    """From version 1, which left out keys without a value; cards of 0.1 could also lack `rows`."""
+    """A card of version 1, which lacks keys without a value (in 0.1 also `rows`), as version 2."""
     return {"rows": "asked", "composition": {}, "population_size": None, "options": None, **card}
 
 
 _UPGRADES: Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_all_keys}
-"""For each earlier version the step to the next one."""
+"""Steps from each earlier version to the next."""
 
 
 def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def grown(array: NDArray[Kind], least: int) -> NDArray[Kind]:
 
 
 SEED, PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
-"""Of the hash FNV-1a, by which texts are looked up."""
+"""Start and factor of the hash FNV-1a, which the lookup of texts uses."""
 
 
 @njit(cache=True, nogil=True, inline="always")

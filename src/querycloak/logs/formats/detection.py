@@ -62,7 +62,7 @@ _NO_TEXT_SHARE = 0.02
 
 
 class Reader(Protocol):
-    """One format, ready to read."""
+    """A format, with its reader."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -57,7 +57,7 @@ class JsonTexts(NamedTuple):
     not_objects: Mask
     without_query: Mask
     true: Mask
-    """Which objects have the truth value `true` in the column `clicked`, or no such column if none is mapped."""
+    """Objects whose `clicked` is true; without a column mapping, also those that have no `clicked`."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class _People:
 
     @classmethod
     def of(cls, engine: Engine, uses: ir.Table, expansions: ir.Table, enough: int) -> _People:
-        """By joining uses with the vertices of their queries."""
+        """Join uses with the vertices of their queries."""
         pairs = engine.stage(uses.join(expansions.drop_null("vertex"), "query").select("vertex", "user").distinct())
         counts = engine.stage(pairs.group_by("vertex").agg(n=pairs.count()))
         hubs = counts.filter(counts.n >= enough).select("vertex")
@@ -146,7 +146,7 @@ def _rows(engine: Engine, table: ir.Table) -> int:
 
 
 def _core_here(edges: pa.Table, users: pa.Table, enough: int) -> pa.Table:
-    """The same by this process. Who is listed but has no list surely stays."""
+    """The core, computed in this process; a vertex without a list of neighbours is a hub and stays."""
     lexicon, people = Lexicon(), Lexicon()
     vertices, others, owners = (lexicon.add_all(each) for each in (edges["vertex"], edges["other"], users["vertex"]))
     numbers = people.add_all(users["user"])

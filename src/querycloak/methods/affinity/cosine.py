@@ -148,7 +148,7 @@ def _count_postings(starts, data, prefixes, counts):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True, inline="always")
 def _sign(concept):  # type: ignore[no-untyped-def]
-    """One of 64 bits for a concept, the same wherever it occurs."""
+    """The bit of a concept, one of 64."""
     return np.uint64(1) << (np.uint64(concept) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(58))
 
 

@@ -124,7 +124,7 @@ class Affinity(Method):
         return int(stated(self.theta) * _MILLION)
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """From one user, if enough users asked similar queries, to `min_users` users, if there are none."""
+        """Users that a query needs: one, if enough users asked similar queries, up to `min_users`, if nobody did."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 

@@ -62,7 +62,7 @@ class Explained:
         return self.degree >= self.min_users
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The values of the report."""
         return {"private": True, "released": self.released, **asdict(self)}
 
 

@@ -33,7 +33,7 @@ _FULL = "ful"
 
 
 class Matcher:
-    """Every form of every label, and the most usual concept of each."""
+    """All forms of all labels, with the first sense of each."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         known = {form: taxonomy.base(form) for form in _forms(taxonomy)}
@@ -186,7 +186,7 @@ class Tree:
 
     @cached_property
     def top_down(self) -> NDArray[np.int64]:
-        """Every concept after its parent."""
+        """The concepts in an order with parents before children."""
         depths, above = np.zeros(len(self.parents), np.int32), self.parents
         while (above != self.root).any():
             depths += above != self.root
@@ -222,7 +222,7 @@ def _add_up(top_down, parents, root, counts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _enough(top_down, parents, starts, users, least, seen):  # type: ignore[no-untyped-def]
-    """From the leaves up: whether a concept keeps its users, its own and those handed up to it, or hands them up."""
+    """Flags of the concepts that keep their users; others, from the leaves up, pass them to their parents."""
     enough = np.zeros(parents.size, np.bool_)
     # Of each concept the last child that handed up, of each child the one before it, and where its users are listed.
     last_child, child_before = np.full(parents.size, -1, np.int64), np.full(parents.size, -1, np.int64)

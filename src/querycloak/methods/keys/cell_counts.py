@@ -148,7 +148,7 @@ class CellCounts:
         return np.where(self.ids[at] == wanted, self.counts[at], 0)
 
     def between(self, first: int, end: int) -> CellCounts:
-        """Those from this number to before that one, numbered from 0."""
+        """The counts of keys from `first` up to, not including, `end`; `first` becomes 0."""
         low, high = np.searchsorted(self.ids, [first, end])
         return CellCounts(self.ids[low:high] - first, self.counts[low:high])
 

@@ -52,7 +52,7 @@ class KeyTables:
         return replace(more, tables={**tables, **more.tables}, counts=self.counts)
 
     def released(self, randomness: Randomness) -> dict[str, Table]:
-        """Each table with the keys that came out, as it is published."""
+        """The published form of each table with released keys."""
         return {table: self.published(table, each.release(randomness).table) for table, each in self.counted.items()}
 
 
@@ -92,12 +92,12 @@ class UnboundedTables:
 
     engine: Engine
     candidates: Mapping[str, KeysMethod]
-    """By choice, in words."""
+    """Methods by the text of their choice."""
     budget: SplitBudget
     kept: Mapping[object, Mapping[str, ir.Table]]
     """Contributions to each table, by the candidates' cache key (`KeysMethod.reads`)."""
     users_by_keys: Mapping[str, Mapping[int, int]]
-    """For each table the number of users who hold 1, 2, ... keys (private)."""
+    """For each table, the number of users by their number of keys (private)."""
     published: Publish
     draws_of: Callable[[KeysMethod], Sequence[Draw] | None] = lambda _: None
     """The draws of a chosen candidate, to whose cost the ledger lowers its reserve; None if it keeps the reserve."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OneTable(KeysByAttributes):
-    """One table of keys, by a budget or by explicit noise."""
+    """A method with one table of keys, by a budget or by explicit noise."""
 
     priors: Priors | None = option(
         help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "

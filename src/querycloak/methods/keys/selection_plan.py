@@ -45,19 +45,19 @@ class Choice(NamedTuple):
 
     @property
     def recorded(self) -> str:
-        """As cards hold it."""
+        """The text on cards."""
         return f"{recorded_selection(self.selection)} {self.bound}" if self.selection else str(self.bound)
 
 
 CHOICES = (Choice(1, "laplace"), Choice(16, "multi-round"), Choice(256, "multi-round"))
 """No other selection or bound did clearly better than the best of these on any log that was tried (bound_choice.md)."""
 GAUSSIAN_CHOICES = (Choice(1, "gaussian"), *CHOICES[1:])
-"""Where a ledger adds up squared losses: Laplace noise costs several times as much there (accounting/filter.md)."""
+"""Choices for ledgers that sum squared losses: Laplace noise costs several times more (accounting/filter.md)."""
 WITHOUT_ROUNDS = (Choice(1, "laplace"), Choice(8, "gaussian"), Choice(32, "gaussian"), Choice(256, "weighted"))
-"""For budgets too small for preselection rounds."""
+"""Choices for budgets too small for preselection rounds."""
 GAUSSIAN_WITHOUT_ROUNDS = (Choice(1, "gaussian"), *WITHOUT_ROUNDS[1:])
 ANY_BOUND = tuple(Choice(bound) for bound in BOUNDS)
-"""If the selection is given."""
+"""Choices if the selection is given."""
 
 
 class Candidate(NamedTuple):
@@ -86,7 +86,7 @@ class SelectionPlan:
 
     proven: Guarantee
     tables: Mapping[str, TablePlan] = field(default_factory=dict)
-    """By table; empty if a candidate is chosen on the log."""
+    """Plans by table; empty if the log decides between candidates."""
     claimed: Guarantee | None = None
     candidates: tuple[Candidate, ...] = ()
     """The plans among which to choose on the log; empty if the plan is fixed."""

@@ -87,7 +87,7 @@ class NoisyTables:
 
 
 def bounded(log: SearchLog, per_user: int) -> ir.Table:
-    """Each user's first pairs, once each, kept in the engine."""
+    """Each user's first distinct pairs, staged in the engine."""
     return log.engine.stage(once_per_key(clicks_of(log), KEY, per_user))
 
 
@@ -144,7 +144,7 @@ def pairs_per_user(engine: Engine, contributions: ir.Table, budget: SyntheticPla
 
 
 def linked_pairs(engine: Engine, contributions: ir.Table, most: int) -> ir.Table:
-    """Every two of the pairs that a user holds, of those that come first in the released table."""
+    """Each user's associations: two of the user's pairs, among the first of the released table."""
     window = ibis.window(group_by=contributions.user, order_by=contributions.pair)
     numbered = contributions.mutate(place=ibis.row_number().over(window))
     linked = engine.stage(numbered.filter(numbered.place < most).select("user", "pair"))

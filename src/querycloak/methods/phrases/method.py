@@ -151,7 +151,7 @@ class Phrases(KeysByAttributes):
         )
 
     def _at_noise(self, given: ExplicitNoise) -> TablePlans:
-        """The same noise and threshold at each level; their guarantees add up."""
+        """Plans with this noise and threshold at each level; their guarantees add up."""
         if self.split is not None:
             way_out = Sentence("{noise} and {threshold} hold for each level")
             refuse("split", "left out with a noise", self.split, way_out)

@@ -29,5 +29,5 @@ class Queries(OneTable):
     keys: ClassVar = {TABLE: KEY}
 
     def rows(self, log: SearchLog) -> ir.Table:
-        """Every row: one with a click is a search as well."""
+        """All rows, because a row with a click is a search, too."""
         return log.asked

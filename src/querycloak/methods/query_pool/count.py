@@ -62,7 +62,7 @@ class Pooling:
         return KeyCounts.of(self.engine, contributions, key)
 
     def queries(self) -> ir.Table:
-        """Each user's first queries, once each, with or without clicks."""
+        """Each user's first distinct queries, with or without clicks."""
         return once_per_key(self.asked().select("user", "time", "query"), QUERY, self.method.bounds["queries"])
 
     def asked(self) -> ir.Table:
@@ -162,7 +162,7 @@ class SelectingPooling(Pooling):
             self.outside = self.engine.stage(once_per_key(outside, QUERY, plan.selected["queries"].per_user))
 
     def reached(self, queries: int) -> dict[str, TableAccuracy]:
-        """The same, with the reason that transitions got nothing."""
+        """The accuracy of each table; without a budget for transitions, with the reason."""
         reached = super().reached(queries)
         if self.left_out is not None:
             moved = "" if self.plan.clicks_alone is None else ", and clicks by selection got the budget"

@@ -160,7 +160,7 @@ def _weights(domain: Domain, criteria: Collection[str]) -> Iterator[tuple[str, S
 
 
 MOST_LOSS = 40.0
-"""Of one draw: beyond it integer weights tell candidates no further apart."""
+"""Largest loss of one draw: integer weights distinguish candidates no further."""
 
 
 @lru_cache(maxsize=256)
@@ -233,7 +233,7 @@ def similarity_of(candidates: str | None, criterion: str, loss: float) -> float 
 
 
 def blind_similarity(candidates: str | None) -> float | None:
-    """The same for a draw that knows nothing."""
+    """The mean similarity of a draw that ignores its input; None for candidates without figures."""
     similarity = figures()["blind"].get(candidates or WHOLE)
     return None if similarity is None else round(float(similarity), 3)
 

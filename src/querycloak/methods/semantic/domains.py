@@ -32,7 +32,7 @@ def domain_roots(taxonomy: Taxonomy, name: str) -> list[int]:
 
 
 def domain_numbers(taxonomy: Taxonomy, name: str) -> NDArray[np.int32]:
-    """For every concept the number of the domain it is in, from 1, if several are named; 0 is the rest."""
+    """Number of each concept's domain, from 1, if several are named; 0 for the rest."""
     # No concept is in two domains, so that a replacement has the topic of what it replaces.
     labels, roots = domain_labels(name), domain_roots(taxonomy, name)
     numbers = topics_of(taxonomy, roots)
@@ -184,7 +184,7 @@ class Domains:
 
     @cached_property
     def _homes(self) -> tuple[Ints, Ints]:
-        """For every concept that can be found: its domain, and its number there."""
+        """The domain of each concept that a query can have, and the concept's number there."""
         if not self.several:
             place = self.domains[0].place_of
             return np.zeros(len(place), np.int32), place

@@ -38,7 +38,7 @@ def check_size(domain: Domain, users: int) -> None:
 
 
 def accuracy_of_counts(method: Semantic) -> TableAccuracy:
-    """Every concept of the domain is noised for every user: most rows are noise."""
+    """The numbers of all concepts of the domain get noise for each user, so most rows are noise."""
     noise = laplace_noise(2 * (method.max_queries or 1), stated(method.budget))
     meaning = (
         f"searches of this user for the concept; of each user at most {method.max_queries} count; plus {noise.words}"

@@ -99,7 +99,7 @@ class LogSemantic(Semantic):
 
     @property
     def campaign(self) -> None:
-        """None: every release selects anew."""
+        """None, because every release selects anew."""
 
     def unprotected(self, selected: Sequence[str] | None = None) -> tuple[str, ...]:
         """The facts of every semantic release, and the effect of several accounts on the selection.
@@ -140,7 +140,7 @@ class LogSemantic(Semantic):
         )
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Nothing is counted in rows; the selection says how many users bring a candidate out."""
+        """Rows have no counts; the accuracy of the selection has the users that a candidate needs."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 

@@ -1,4 +1,4 @@
-"""Each query is replaced by one of a similar meaning, user by user (proof: semantic.md)."""
+"""Replace each query by one of similar meaning, user by user (proof: semantic.md)."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ class Semantic(Method):
         return _reveals(parameters) == _reveals(self.parameters())
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Nothing is counted, and no number of users is needed: every search comes out as some concept."""
+        """Rows have no counts and need no number of users: every search comes out as a concept."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 

@@ -61,7 +61,7 @@ class Replacement:
         return made
 
     def at(self, method: Semantic) -> Replacement:
-        """The same tables for another epsilon, variant or unit."""
+        """The tables with another epsilon, variant or unit."""
         return method.mechanism(method, self.domains, self._made)
 
     def weights(self, number: int) -> Weights:
@@ -99,7 +99,7 @@ class Replacement:
         return self._labels(searches, randomness)
 
     def _labels(self, searches: Searches, randomness: Randomness) -> DrawnTables:
-        """One new label for each search that may be drawn, and totals of the labels."""
+        """A drawn label for each search within the bound, and totals of the labels."""
         domains, places = self.domains.placed(searches.concepts)
         kept = chosen_searches(searches, self._less_telling(searches.concepts, domains), domains)
         domains, places = domains[kept], places[kept]

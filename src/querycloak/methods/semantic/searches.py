@@ -79,7 +79,7 @@ class Allowed(NamedTuple):
 
 
 def staged_searches(log: SearchLog) -> ir.Table:
-    """One row for each search, however many clicks it has, kept in the engine."""
+    """The distinct searches, staged in the engine; several clicks of a search are one row."""
     return log.engine.stage(log.asked.distinct())
 
 
@@ -100,7 +100,7 @@ class Histories(CountedByUser):
         return people["kept"].to_pylist(), people["n"].to_numpy()
 
     def allowing(self, key: str, names: list[str], allowed: NDArray[np.int64]) -> Histories:
-        """The same, with no more searches of each user than this."""
+        """The histories with at most this number of searches of each user."""
         return replace(self, allowed=Allowed(key, dict(zip(names, allowed.tolist(), strict=True))))
 
     def draw(self, randomness: Randomness) -> Drawn:

@@ -17,9 +17,9 @@ from querycloak.privacy.calibration.accuracy import TableAccuracy
 
 Floats = NDArray[np.float64]
 MOST_CANDIDATES = 3_000
-"""Of larger domains no totals are published: a matrix of that size would have to be inverted."""
+"""Totals are published for domains up to this size: they need the inverse of a matrix of that size."""
 MOST_LISTED = 300
-"""Of larger domains the channel is not listed: it has a row for every pair of candidates."""
+"""The channel is listed for domains up to this size: it has a row for every pair of candidates."""
 _MEANING = (
     "there is no count: total estimates how many of the searches that were drawn asked for the concept; of each user "
     "only those count that have a row in log"
@@ -122,7 +122,7 @@ def nearest_shares(values: Floats) -> Floats:
 
 
 def predicted_distance(channel: DrawChannel, shares: Floats) -> float:
-    """The same for one draw of a log with these shares; divide it by the square root of the number of draws."""
+    """The expected distance for one draw from these shares; n draws divide it by the square root of n."""
     if channel.inverse is None:
         return math.inf
     variances = shares @ channel.probabilities @ channel.inverse**2 - shares

@@ -171,7 +171,7 @@ Room = Mapping[str, int]
 
 
 def plans_of_noise(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> SelectionPlan:
-    """The same noise and threshold for all tables."""
+    """Plans with this noise and threshold for all tables."""
     noise = noise_of(law, given.noise)
     return _one_histogram(
         price(noise, given.threshold, sum(room.values()), published_noise=noise if two_draws else None), room

@@ -143,7 +143,7 @@ class Sessions(KeysMethod):
         return self.selection or self._default_selection(given)
 
     def _default_selection(self, given: Budget) -> str | None:
-        """By formula; a given bound decides which selection is best for it."""
+        """The selection that a formula chooses, for the given bound if there is one."""
         most = None
         if (self.sessions_per_user, self.queries_per_session, self.max_keys_per_user) != (None, None, None):
             most = max(self.room(PER_USER["gaussian"], self.checked_bounds(BOUNDS["gaussian"])).values())

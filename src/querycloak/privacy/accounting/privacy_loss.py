@@ -147,7 +147,7 @@ class Losses:
 
     @classmethod
     def of_guarantee(cls, epsilon: float, delta: float) -> Losses:
-        """Of anything that is (epsilon, delta)-DP (claim 4)."""
+        """The losses of any mechanism that is (epsilon, delta)-DP (claim 4)."""
         if not epsilon:
             return cls({}, stated(delta))
         # Rounded down, for a smaller scale loses more.

@@ -22,7 +22,7 @@ def choose_plan(candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: f
 def choose_plans(
     candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: float, randomness: Randomness, runs: int
 ) -> IntArray:
-    """The same choice in each of several independent runs."""
+    """Draw the choice in each of several independent runs."""
     return randomness.many_proportional_to_exp_minus(_exponents(candidates, key_counts, epsilon), runs)
 
 

@@ -82,7 +82,7 @@ class HistogramPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """As many keys as count, each with the chance of a count of 1."""
+        """The number of keys that count, times the chance of a key with a count of 1."""
         return rows_of_one_user(self.noise, self.threshold, self.per_user, self.tie_probability)
 
     def _because(self) -> str:

@@ -37,7 +37,7 @@ class KeyChances:
         return Chance.exactly(Fraction(self.units(users), ONE))
 
     def units(self, users: int) -> int:
-        """The same in units of 2^-128."""
+        """The chance of a key of this many users, in units of 2^-128."""
         table = _table(self.epsilon, self.delta)
         return table[min(users, len(table) - 1)]
 
@@ -69,7 +69,7 @@ def _table(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class KeysOnlyPlan(TablePlan):
-    """Every key comes out with the chance of its number of users, and without a count."""
+    """A key comes out with a probability that follows from its number of users, without a count."""
 
     chances: KeyChances
     per_user: int
@@ -123,7 +123,7 @@ class KeysOnlyPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """As many keys as count, each with the chance of one user."""
+        """The number of keys that count, times the chance of a key of one user."""
         return self.per_user * self.chances.of(1).up() * (1 + 2.0**-50)
 
     def _because(self) -> str:

@@ -19,9 +19,9 @@ from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.sampling.randomness import IntArray
 
 SPURIOUS = Fraction(1, 100)
-"""How many rows of nobody are expected for each printed row, at most."""
+"""The largest expected number of rows of nobody per printed row."""
 DRAWN_OF_NOBODY = 64
-"""How many keys of nobody are drawn at least, on average, before the cut is chosen: many rows allow a low one."""
+"""Expected rows of nobody above the lowest cut, at most; with more than 4,096 keys, the root of their number."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def quiet_cut(noisy: IntArray, noise: Noise, keys: int) -> int:
 
 
 def quiet_cuts(noisy: IntArray, run: IntArray, runs: int, noise: Noise, keys: int) -> IntArray:
-    """The same for each of several runs; run: the run of each noisy count."""
+    """The quiet cuts of several runs; run: the run of each noisy count."""
     lowest, highest = lowest_cut(noise, keys), cut_for(noise, keys, SPURIOUS)
     cuts, open_runs = np.full(runs, highest), np.ones(runs, np.bool_)
     for cut in range(lowest, highest):

@@ -20,7 +20,7 @@ class Times(NamedTuple):
     per_user: int
 
     def within(self, keys: int) -> Times:
-        """The same where a user has no more than this number of keys."""
+        """The bounds for a user with at most this number of keys."""
         return Times(min(self.per_key, self.per_user), min(self.per_user, self.per_key * keys))
 
     @property

@@ -24,7 +24,7 @@ SERIES = "series"
 """Method of a charge that pays for several releases, and the accounting of these."""
 _DIGITS = 4
 _FIRST = user_guarantee(1.0, 1e-6, "an example")
-"""What `left_in_words` counts where nothing was charged."""
+"""The guarantee of the releases that `left_in_words` counts where nothing was charged."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Charge:
     folders: tuple[str, ...] = ()
     """Folders of its releases; empty if there is none, or if an older querycloak noted it."""
     reserved: GaussianCost | None = None
-    """What was reserved of a Gaussian limit; None in charges of earlier versions."""
+    """The reserve on a Gaussian limit; None in charges of earlier versions."""
     lowered: GaussianCost | None = None
-    """What was drawn in the end, if less was drawn than reserved; None if not."""
+    """The cost of the draws, if it is below the reserve; None if it is not."""
 
     taken: int = 0
     """Releases of a series that were begun; 0 for other charges."""

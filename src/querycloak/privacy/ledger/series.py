@@ -48,7 +48,7 @@ class SeriesPlan:
         }
 
     def parameters(self) -> dict[str, Any]:
-        """As the charge records it."""
+        """The parameters that the charge records."""
         return {"releases": self.releases, "mechanisms": [self.draw.to_json()] * self.releases}
 
     @classmethod

@@ -39,7 +39,7 @@ class Kind:
     application: int
     versions: tuple[tuple[str, ...], ...]
     name: str
-    """As in "the NAME is locked by another process"."""
+    """NAME in "the NAME is locked by another process"."""
     not_done: str
     """Action that a locked file has prevented."""
     elsewhere: str | Sentence

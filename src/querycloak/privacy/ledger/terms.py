@@ -51,7 +51,7 @@ class Terms:
         return GaussianLimit(epsilon, delta, self.additive_share)
 
     def written(self) -> str:
-        """As the column `terms` holds it; sums are an empty object."""
+        """The text in the column `terms`; an empty object for sums."""
         if self.is_sum:
             return SUMS
         return json.dumps({"accounting": self.accounting, "additive_share": self.additive_share}, sort_keys=True)
