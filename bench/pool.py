@@ -24,15 +24,15 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 def main(_: Path, __: int, ___: Path) -> None:
     """One line of JSON; the size of the log does not matter here."""
-    from querycloak.methods.query_pool.method import quiet_threshold
     from querycloak.privacy.calibration.histogram import release
+    from querycloak.privacy.calibration.public_counts import public_cut
     from querycloak.privacy.sampling.noise import Laplace
     from querycloak.privacy.sampling.randomness import Randomness
 
     noise, randomness = Laplace(SCALE), Randomness()
 
     def zeros(keys: int) -> Callable[[], Any]:
-        return lambda: release([], noise, quiet_threshold(noise, keys), randomness, zeros=keys)
+        return lambda: release([], noise, public_cut(noise, keys), randomness, zeros=keys)
 
     each = _seconds(lambda: randomness.noise(noise, QUERIES // 100)) * 100
     ours = _seconds(zeros(QUERIES))

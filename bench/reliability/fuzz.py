@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bench.reliability.finding import Finding
 from querycloak.errors import QuerycloakError
-from querycloak.logs.reading.source import LogSource
+from querycloak.logs.log_tables import LogSource
 from querycloak.logs.searchlog import prepare
 
 ROWS = 40

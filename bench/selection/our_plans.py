@@ -8,8 +8,8 @@ from bench.selection.holdings import Holdings
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.keys.selection_plan import Choice, SelectionPlan
 from querycloak.methods.queries.method import Queries
+from querycloak.methods.sessions.joint_plans import BOUNDS
 from querycloak.methods.sessions.method import Sessions
-from querycloak.methods.sessions.session_bounds import BOUNDS
 from querycloak.privacy.calibration.bound_choice import choose_plan
 from querycloak.privacy.calibration.selection import PER_USER
 from querycloak.privacy.calibration.table_plan import TablePlan

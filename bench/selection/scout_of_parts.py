@@ -15,7 +15,7 @@ from bench.selection.holdings import Holdings, clicks_of, sessions_of
 from bench.selection_yields import STANDARD_BUDGETS
 from querycloak.engines import connect
 from querycloak.logs.searchlog import read
-from querycloak.methods.sessions.session_bounds import BOUNDS
+from querycloak.methods.sessions.joint_plans import BOUNDS
 from querycloak.privacy.calibration.selection import PER_USER, plan_tables
 
 TABLES = {"clicks": (clicks_of, PER_USER["multi-round"]), "sessions": (sessions_of, BOUNDS["multi-round"].sequences)}

@@ -37,7 +37,7 @@ class _Finder:
         self._names = names
 
     def find_spec(self, name: str, *_: object) -> None:
-        """None, or ModuleNotFoundError for a hidden module."""
+        """Return None; raise ModuleNotFoundError for a hidden module."""
         if name in self._names:
             raise ModuleNotFoundError(name)
 

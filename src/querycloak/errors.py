@@ -20,6 +20,8 @@ Python has their names, the command line writes them as options. A plain text is
 
 from __future__ import annotations
 
+from typing import Self
+
 from querycloak.sentence import Sentence
 
 __all__ = [
@@ -46,6 +48,11 @@ class QuerycloakError(Exception):
     def __init__(self, message: str | Sentence = "") -> None:
         super().__init__(message)
         self.sentence = message if isinstance(message, Sentence) else Sentence("{text}", text=message)
+
+    @classmethod
+    def of(cls, template: str, /, **values: object) -> Self:
+        """The error of a sentence, by its template and values (`Sentence`)."""
+        return cls(Sentence(template, **values))
 
     def __str__(self) -> str:
         return str(self.sentence)

@@ -19,11 +19,14 @@ COMPARE, STUDIO = "compare", "studio"
 MEMORY_USED_UP = "memory or address space (ulimit -v) is used up: use fewer threads, or try where more is free"
 PACKAGES = {COMPARE: ("altair", "ortools", "vl_convert"), STUDIO: ("starlette", "uvicorn")}
 PICTURES = ("altair", "vl_convert")
-"""Those of `compare` that pictures need."""
+"""The packages of `compare` that pictures need."""
 
 
 def require(extra: str, what: str, packages: tuple[str, ...] = ()) -> None:
-    """Refuse what needs an extra, or some packages of it, that are not installed or do not fit into memory."""
+    """Refuse `what` if packages that it needs are not installed or do not fit into memory.
+
+    packages: those of the extra that it needs; empty for all of them.
+    """
     needed = packages or PACKAGES[extra]
     if set(PICTURES) <= set(needed):
         require_addresses(ADDRESSES_OF_PICTURES, what)
@@ -36,26 +39,27 @@ def require(extra: str, what: str, packages: tuple[str, ...] = ()) -> None:
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Load modules: a failure for lack of memory says so, any other names the package that cannot be loaded."""
-    problem = ""
+    """Load modules; a failure raises ResourceError, which names the lack of memory or the package."""
     try:
         yield
         return
     except (ImportError, OSError, MemoryError) as error:
-        problem = MEMORY_USED_UP if lacks_memory(error) else f"{what} needs a package that cannot be loaded: install it"
-        problem += f" again ({error.name})" if isinstance(error, ImportError) and not lacks_memory(error) else ""
+        problem = MEMORY_USED_UP
+        if not lacks_memory(error):
+            again = f" again ({error.name})" if isinstance(error, ImportError) else ""
+            problem = f"{what} needs a package that cannot be loaded: install it{again}"
     raise ResourceError(f"{problem}; nothing was charged or written")
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether memory or address space is used up; a library that does not fit into it fails to be mapped."""
+    """True if memory or address space is used up: a library that does not fit into it cannot be mapped."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno == errno.ENOMEM
     text = str(error).lower() if isinstance(error, ImportError | OSError) else ""
     unmapped = "cannot allocate memory" in text or "failed to map segment" in text
-    if isinstance(error, SystemError):  # a module that could not set itself up, and did not say why
+    if isinstance(error, SystemError):  # a module failed to initialise and gave no reason
         return has_fewer_addresses()
-    # Libraries raise an error of their own for a part of theirs that could not be mapped.
+    # Libraries raise their own error when a part of them cannot be mapped.
     cause = error.__cause__ or error.__context__
     return unmapped or isinstance(error, MemoryError) or (cause is not None and lacks_memory(cause))
 

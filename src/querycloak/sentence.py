@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from string import Formatter
 
-__all__ = ["Action", "Parameter", "Sentence", "listed", "printable"]
-
 
 @dataclass(frozen=True)
 class Parameter:
@@ -27,7 +25,7 @@ class Parameter:
         return f"{self.name}={self.value if _is_plain(self.value) else repr(self.value)}"
 
     def as_option(self) -> str:
-        """As it is typed: `--max-keys-per-user`, `--max-keys-per-user auto`; a switch that is on has no value."""
+        """The option as typed: `--max-keys-per-user auto`; without its value if that is empty or True."""
         option = f"--{self.name.replace('_', '-')}"
         return option if self.value in ("", "True") else f"{option} {shlex.quote(self.value)}"
 

@@ -18,7 +18,7 @@ from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.eu_records.hierarchies import EU, REGION_OF, coarser_and_coarser, levels_of
+from querycloak.methods.eu_records.european_rules import EU, REGION_OF, coarser_and_coarser, levels_of
 from querycloak.methods.keys.attributes import ISO3166
 from querycloak.privacy.sampling.randomness import Randomness
 

@@ -27,12 +27,13 @@ from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.thresholded import KeyCounts
 from querycloak.methods.method import Variant
 from querycloak.methods.query_pool.count import Pooling
-from querycloak.methods.query_pool.method import QueryPool, quiet_threshold
+from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.query_pool.outside_plan import RARE_QUERIES
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.accounting.privacy_loss import Losses
 from querycloak.privacy.calibration.gaussian import gaussian_delta, squared_loss
+from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.calibration.selection import together
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
 from querycloak.privacy.sampling.randomness import Randomness
@@ -223,7 +224,7 @@ def test_pairs_of_many_queries_are_never_written_down(duckdb_engine: Engine) -> 
     counts = KeyCounts(duckdb_engine, counted, ("query", "next_query"))
     noise = Laplace(3.0)
     assert public.size == 999_999_000_000
-    released = release_public(counts, public, noise, quiet_threshold(noise, public.size), Randomness(seed=1))
+    released = release_public(counts, public, noise, public_cut(noise, public.size), Randomness(seed=1))
     assert 1 <= released.num_rows < 12
     assert (released["query"][0].as_py(), released["next_query"][0].as_py()) == ("query 1", "query 2")
 
@@ -498,7 +499,7 @@ def test_a_budget_that_nothing_gets_is_not_said_to_move(duckdb_engine: Engine, t
 def test_the_threshold_lets_one_zero_pass() -> None:
     for scale, keys in ((0.25, 1000), (1.5, 325_176), (10.0, 10**12)):
         noise = Laplace(scale)
-        least = quiet_threshold(noise, keys)
+        least = public_cut(noise, keys)
         assert keys * noise.tail(least + 1).up() <= 1 < keys * noise.tail(least).up()
 
 

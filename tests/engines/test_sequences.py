@@ -17,8 +17,8 @@ from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.sequences import as_lists
+from querycloak.methods.sessions.joint_plans import CHARACTERS_PER_USER, MOST_KEYS, sensitivity
 from querycloak.methods.sessions.method import Sessions
-from querycloak.methods.sessions.session_bounds import CHARACTERS_PER_USER, MOST_KEYS, sensitivity
 from tests.logs import Row, aol, write
 
 GAP = 30 * 60

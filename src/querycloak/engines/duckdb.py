@@ -21,14 +21,13 @@ from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work
 from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.memory_limits import engine_memory
-from querycloak.sentence import Sentence
 
 DEFAULT_MEMORY = "3GB"
 _BATCH_ROWS = 1 << 16
 
 
 class DuckDBEngine:
-    """One process, as many threads as cores, spilling into a private folder beyond its memory."""
+    """DuckDB in this process, with a thread per core; beyond its memory it spills into a private folder."""
 
     name = "duckdb"
 
@@ -48,16 +47,16 @@ class DuckDBEngine:
         }
         with self._folder.removed_on_failure():
             self._backend = guarded(lambda: ibis.duckdb.connect(**settings), self._explain_start, "starting")
-        # DuckDB would draw its own bar on stdout, between the results. In a notebook without ipywidgets it can draw
-        # none, and refuses even to be told so.
+        # DuckDB would draw its own progress bar on stdout, between the results. In a notebook without ipywidgets it
+        # cannot draw one and refuses this setting.
         with suppress(duckdb.InvalidInputException):
             self._backend.con.execute("SET enable_progress_bar = false")
 
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
         """A table that reads the source anew each time it is used, in bounded memory."""
-        # What results are fetched with: loaded before anything is paid.
+        # Fetching a result needs these modules: they are loaded before anything is paid.
         for module in ("ibis.expr.types.groupby", "ibis.formats.pyarrow", "pyarrow_hotfix"):
-            with suppress(ImportError):  # other versions of Ibis need others
+            with suppress(ImportError):  # not every version of Ibis has all of them
                 import_module(module)
         name = next(self._names)
         stream = self._streams[name] = _Stream(source, self.threads, on_bytes)
@@ -65,7 +64,7 @@ class DuckDBEngine:
         return self._run(lambda: self._backend.table(name), "opening the log")
 
     def code_counts(self, table: ir.Table) -> Counter[int]:
-        """Counted on the way whenever the table is read to its end."""
+        """Number of rows by code; a table that was read to its end has been counted already."""
         stream = self._streams.get(table.get_name())
         if stream is None or stream.code_counts is None:
             counts = self.fetch(table.group_by("code").agg(rows=table.count()))
@@ -79,7 +78,7 @@ class DuckDBEngine:
         return self._run(lambda: self._backend.create_table(name, table, temp=True), "staging a table")
 
     def settle(self, table: ir.Table) -> ir.Table:
-        """Staged tables are computed at once, and nothing else is known of them."""
+        """The table, staged: DuckDB computes it at once."""
         return self.stage(table)
 
     def upload(self, table: pa.Table) -> ir.Table:
@@ -88,7 +87,7 @@ class DuckDBEngine:
         return self._run(lambda: self._backend.create_table(name, table, temp=True), "uploading a table")
 
     def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
-        """By this process, at once: what comes of it must fit its memory."""
+        """The rows that `work` makes of the table, computed at once in this process; they must fit into memory."""
         rows = self.stream(table if together is None else table.order_by(together))
         return self.upload(pa.Table.from_batches(work(rows), schema))
 
@@ -124,8 +123,8 @@ class DuckDBEngine:
         return guarded(work, self._explain, doing)
 
     def _explain(self, error: Exception) -> BaseException | None:
-        """Error that a stream raised while DuckDB read it; DuckDB reports it in words of its own."""
-        # DuckDB has two ways of saying that; which one it takes depends on what it was doing.
+        """The error that a stream raised while DuckDB read it, which DuckDB reports as an error of its own."""
+        # DuckDB reports an interrupt in two ways, by what it was doing.
         if type(error).__name__ == "InterruptException" or str(error) == "Query interrupted":
             return KeyboardInterrupt()
         failures = [stream.failure for stream in self._streams.values() if stream.failure is not None]
@@ -134,7 +133,7 @@ class DuckDBEngine:
     @staticmethod
     def _explain_start(error: Exception) -> QuerycloakError:
         kind = type(error).__name__
-        return ParameterError(Sentence("DuckDB does not accept its settings ({kind}): check {memory:3GB}", kind=kind))
+        return ParameterError.of("DuckDB does not accept its settings ({kind}): check {memory:3GB}", kind=kind)
 
 
 class _Stream:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from querycloak.errors import EngineError, QuerycloakError, ResourceError
 from querycloak.memory_limits import require_addresses
 from querycloak.privacy.parameters import natural, of_kind, refusal, refuse
-from querycloak.sentence import Sentence
 
 Result = TypeVar("Result")
 ENGINES = "duckdb, spark, spark://host:port or sc://host:port"
@@ -62,11 +61,11 @@ class Engine(Protocol):
         ...
 
     def stage(self, table: ir.Table) -> ir.Table:
-        """The same table, computed once and kept in the engine's private space."""
+        """The table, computed once and kept in the engine's private space."""
         ...
 
     def settle(self, table: ir.Table) -> ir.Table:
-        """The same table, computed now; how it was computed is forgotten: for rounds, each of which needs the last."""
+        """The table, computed now without a record of how: repeated rounds would make ever longer queries."""
         ...
 
     def upload(self, table: pa.Table) -> ir.Table:
@@ -140,8 +139,8 @@ def _shortage(error: Exception) -> QuerycloakError | None:
     if "no space left" in words or "disk full" in words or "max_temp_directory_size" in words:
         return ResourceError("the disk is full: free some room, or set QUERYCLOAK_TMP to a folder with more")
     if isinstance(error, MemoryError) or "out of memory" in words or "outofmemory" in words:
-        return ResourceError(
-            Sentence("memory ran out: give the engine more with {memory}, or QUERYCLOAK_TMP more room to spill")
+        return ResourceError.of(
+            "memory ran out: give the engine more with {memory}, or QUERYCLOAK_TMP more room to spill"
         )
     return None
 

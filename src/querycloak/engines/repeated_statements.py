@@ -105,7 +105,7 @@ class _Shape:
 
     @classmethod
     def of(cls, expression: ops.Node) -> _Shape | None:
-        """None for expressions that name more than tables: views of themselves, tables in memory, functions."""
+        """The shape; None for expressions with leaves other than tables: views of themselves, functions."""
         names: dict[str, int] = {}
         places: dict[int, int] = {}
         nodes: list[Hashable] = []

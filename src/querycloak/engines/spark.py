@@ -114,12 +114,12 @@ class SparkEngine:
         return self._named(frame)
 
     def upload(self, table: pa.Table) -> ir.Table:
-        """Uploaded for the executors."""
+        """Upload a table for the executors."""
         schema = _spark_schema(table.schema)  # a Connect server does not find out that of an empty table by itself
         return self._view(self._run(lambda: self._session.createDataFrame(table, schema), "uploading a table"))
 
     def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
-        """By the executors, whenever it is used."""
+        """The rows that `work` makes of the table, computed by the executors at each use."""
         frame = self._run(lambda: self._frame(table), "opening a table")
         if together is not None:
             frame = frame.repartition(together).sortWithinPartitions(together)

@@ -24,7 +24,7 @@ _PORTS = {"spark": 7077, "sc": 15002}
 PATIENCE = 10.0
 """Seconds to wait for an answer."""
 RETRIES = 5
-"""Each wait is four times the one before it, from 0.05 seconds on: about 20 seconds in all."""
+"""Waits start at 0.05 seconds and grow fourfold: about 20 seconds in all."""
 
 
 def require_answer(master: str) -> None:

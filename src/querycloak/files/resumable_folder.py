@@ -18,8 +18,6 @@ from querycloak.files.documents import parsed_json
 from querycloak.files.locked_folder import lock_folder
 from querycloak.files.private_file import replace_file
 
-__all__ = ["FolderKind", "KeptSteps", "working_in", "write_private"]
-
 OnStep = Callable[[str], None]
 
 
@@ -30,7 +28,7 @@ class FolderKind:
     state_file: str
     mark: Mapping[str, Any]
     maker: str
-    """As in "the output must be a new folder, or one that MAKER"."""
+    """MAKER in "the output must be a new folder, or one that MAKER"."""
 
     def state(self, folder: Path) -> dict[str, Any] | None:
         """The state of a folder of this kind; None for any other folder."""

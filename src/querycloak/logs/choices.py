@@ -43,10 +43,8 @@ class Choices:
         checked_attributes("attributes", self.attributes)
         one_of("keep_url", self.keep_url, get_args(KeepUrl))
         if self.since is not None and self.until is not None and microseconds(self.since) >= microseconds(self.until):
-            raise ParameterError(
-                Sentence(
-                    "{since} must be before {until}; they are {first} and {last}", first=self.since, last=self.until
-                )
+            raise ParameterError.of(
+                "{since} must be before {until}; they are {first} and {last}", first=self.since, last=self.until
             )
         if not self.click_actions or not all(self.click_actions):
             refuse("click_actions", "names of actions", self.click_actions, "give at least one, such as click")

@@ -1,22 +1,82 @@
-"""Lazy tables of a log: searches, clicks, views, sessions. Nothing is read until a table is computed."""
+"""A log as engines want it: its files in parts and batches, and lazy tables of searches, clicks, views and sessions.
+
+Nothing is read until a table is computed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.engines.engine import OnBytes
+from querycloak.logs.choices import Choices
+from querycloak.logs.formats import Reader
 from querycloak.logs.formats.ubi import joined_rows, joined_views
+from querycloak.logs.reading.blocks import Part, parts_of
 from querycloak.logs.reading.checks import KEPT
-from querycloak.logs.reading.schema import CLICKED, COLUMNS, MINUTE, REQUIRED, SHOWN, VIEWS, pause_before
-from querycloak.logs.reading.source import LogSource
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.schema import (
+    CLICKED,
+    COLUMNS,
+    MARKED_SEARCHES,
+    MINUTE,
+    ORIGIN,
+    REQUIRED,
+    SHOWN,
+    VIEWS,
+    pause_before,
+    with_records,
+)
 from querycloak.privacy.parameters import number_above_zero
 
 _NO_RANK = ibis.null("int32")
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """Rows of a log, read anew each time.
+
+    With `origin`, also the place of each row and the content of rejected ones; without `clicks`, neither rank nor url;
+    with `views`, also the results shown that nobody clicked. Each row is kept or rejected as with none of these.
+    """
+
+    files: list[LogFile]
+    reader: Reader
+    choices: Choices
+    origin: bool = False
+    clicks: bool = True
+    views: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every batch."""
+        base = self.reader.schema if self.clicks else MARKED_SEARCHES
+        schema = with_records(base, self.choices.attributes, self.reader.views if self.views else None)
+        return pa.schema([*schema, *ORIGIN]) if self.origin else schema
+
+    @property
+    def size(self) -> int:
+        """Stored bytes in all."""
+        return sum(file.size for file in self.files)
+
+    def parts(self, size: int | None) -> list[Part]:
+        """Whole files, or pieces of about `size` bytes."""
+        return parts_of(self.files, size, divisible=self.reader.divisible)
+
+    def blocks(self, part: Part) -> Iterator[Any]:
+        """The raw blocks of a part."""
+        return self.reader.blocks(self.files[part.file], part, numbered=self.origin)
+
+    def parse(self, block: Any) -> pa.RecordBatch:
+        """The rows of a block."""
+        return self.reader.parse(block, self.choices, origin=self.origin, clicks=self.clicks, views=self.views)
 
 
 def _kept(marked: ir.Table) -> ir.Table:
@@ -36,7 +96,7 @@ class LogTables:
 
     @cached_property
     def marked_rows(self) -> ir.Table:
-        """Every row read, with its code; rejected rows hold nothing else."""
+        """All rows with their codes; rejected rows hold nothing else."""
         return self._marked(self.source)
 
     def _marked(self, source: LogSource) -> ir.Table:
@@ -90,7 +150,8 @@ class LogTables:
             searches, events = joined_views(marked, self.source.choices)
         else:
             kept = _kept(marked)
-            searches, events = _listed_searches(kept, self.attributes), _listed_events(kept, self.attributes)
+            searches = kept.select(*REQUIRED, *self.attributes, SHOWN.name)
+            events = kept.filter(kept.url.notnull()).select(*COLUMNS, *self.attributes, clicked=True)
         return self.engine.stage(_records_of(searches, events, self.attributes))
 
     @property
@@ -101,7 +162,7 @@ class LogTables:
 
     @cached_property
     def _marked_views(self) -> ir.Table:
-        return self.engine.table(self.source.with_views(), self._on_bytes)
+        return self.engine.table(replace(self.source, views=True), self._on_bytes)
 
     @cached_property
     def asked(self) -> ir.Table:
@@ -119,7 +180,7 @@ class LogTables:
 
     @cached_property
     def _marked_searches(self) -> ir.Table:
-        return self.engine.table(self.source.without_clicks(), self._on_bytes)
+        return self.engine.table(replace(self.source, clicks=False), self._on_bytes)
 
     def stage(self) -> None:
         """Keep the rows in the engine, so that they can be read several times."""
@@ -181,16 +242,6 @@ def _rows_of(records: ir.Table, attributes: Sequence[str]) -> ir.Table:
     """The rows of a log that has a row for each result shown: its clicks, and the searches without one, once."""
     clicks = records.filter(records.clicked & records.url.notnull()).select(*COLUMNS, *attributes)
     return clicks.union(_alone(records, clicks, attributes).select(*COLUMNS, *attributes))
-
-
-def _listed_events(rows: ir.Table, attributes: Sequence[str]) -> ir.Table:
-    """The clicks among rows whose searches have lists of results."""
-    return rows.filter(rows.url.notnull()).select(*COLUMNS, *attributes, clicked=True)
-
-
-def _listed_searches(rows: ir.Table, attributes: Sequence[str]) -> ir.Table:
-    """The searches among rows, with their lists of results."""
-    return rows.select(*REQUIRED, *attributes, SHOWN.name)
 
 
 def _alone(searches: ir.Table, results: ir.Table, attributes: Sequence[str]) -> ir.Table:

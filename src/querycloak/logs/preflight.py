@@ -91,11 +91,11 @@ class EmptyGate:
                     self.hint(shape)
             return
         if self.refuse:
-            raise InputError(
-                Sentence("private: {problem}. Nothing was charged, because of {refuse_empty:True}", problem=problem)
+            raise InputError.of(
+                "private: {problem}. Nothing was charged, because of {refuse_empty:True}", problem=problem
             )
         if self.ask is not None and not self.ask(problem):
-            raise InputError(Sentence("private: {problem}. Nothing was charged or released", problem=problem))
+            raise InputError.of("private: {problem}. Nothing was charged or released", problem=problem)
         if self.ask is None and self.tell is not None:
             self.tell(problem)
 

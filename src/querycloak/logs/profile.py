@@ -69,7 +69,7 @@ class Profile(ShownInNotebooks):
         return self.rejected
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values; the key `set_aside` keeps its former name."""
+        """The values of the profile; the key `set_aside` keeps its former name."""
         values = {"set_aside" if name == "rejected" else name: value for name, value in asdict(self).items()}
         for name in ("first_time", "last_time"):
             moment = values[name]

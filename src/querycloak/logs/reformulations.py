@@ -12,7 +12,7 @@ ADDED, DROPPED, REPLACED, SAME, NEW = KINDS = ("added", "dropped", "replaced", "
 OF_WORDS = (ADDED, DROPPED, REPLACED)
 """Kinds that name words: those added, those dropped, and those that took the place of others."""
 MOST_WORDS = 32
-"""How many words of a query are compared, the first ones."""
+"""Number of words of a query that are compared, the first ones."""
 ALL_WORDS = ""
 """Stands for a kind as a whole."""
 

@@ -97,13 +97,11 @@ class RowAccounting:
     def require(self, max_bad: float = DEFAULT_MAX_BAD) -> None:
         """Refuse a log of which more than this share is bad."""
         if self.exceeds(max_bad):
-            raise TooManyBadLines(
-                Sentence(
-                    "private: {bad_rows}, and at most {most:.1%} may be: {ways_out}, or allow more with {max_bad}",
-                    bad_rows=self._bad_rows(),
-                    most=max_bad,
-                    ways_out=self._ways_out(),
-                )
+            raise TooManyBadLines.of(
+                "private: {bad_rows}, and at most {most:.1%} may be: {ways_out}, or allow more with {max_bad}",
+                bad_rows=self._bad_rows(),
+                most=max_bad,
+                ways_out=self._ways_out(),
             )
 
     def warning(self, max_bad: float = DEFAULT_MAX_BAD) -> Sentence | None:

@@ -13,12 +13,11 @@ from querycloak.engines.engine import OnBytes
 from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats import Recognised, accepted_times, choose_reader
-from querycloak.logs.log_tables import LogTables
+from querycloak.logs.log_tables import LogSource, LogTables
 from querycloak.logs.preflight import EmptyGate
 from querycloak.logs.reading.checks import KEPT, OTHER_FORMAT
 from querycloak.logs.reading.files import LOG_ENDINGS, FileOptions, find_files
 from querycloak.logs.reading.json_documents import as_lines
-from querycloak.logs.reading.source import LogSource
 from querycloak.logs.reading.spooled import StagedTable, is_table
 from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share, write_rejected
 from querycloak.privacy.parameters import of_kind, texts_of
@@ -122,8 +121,8 @@ def prepare(
         choices = replace(choices, attributes=reader.other_columns)
         recognised, reader = choose_reader(files, log_format, columns, encoding, time_format, choices.attributes)
     if choices.applications and recognised.name != "ubi":
-        raise ParameterError(
-            Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name)
+        raise ParameterError.of(
+            "{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name
         )
     return PreparedLog(LogSource(files, reader, choices), recognised, stored.links, time_format, stored.skipped)
 
@@ -213,7 +212,7 @@ class SearchLog(LogTables):
             self.staged.remove()
 
     def on(self, engine: Engine) -> SearchLog:
-        """The same log on another engine."""
+        """The log on another engine."""
         return self if engine is self.engine else SearchLog(self._prepared, engine, self.max_bad)
 
     def progress(self, step: str, share: float) -> None:
@@ -271,17 +270,15 @@ class SearchLog(LogTables):
         """Refuse a guessed format if some rows fit another format; for releases."""
         others = self.accounting().by_code.get(OTHER_FORMAT, 0)
         if others and not self.recognised.named:
-            raise UnknownFormat(
-                Sentence(
-                    "private: {others:,} rows are not written as {name} has it, but as another format does, and nobody "
-                    "said which it is: name it with {log_format}",
-                    others=others,
-                    name=self.format,
-                )
+            raise UnknownFormat.of(
+                "private: {others:,} rows are not written as {name} has it, but as another format does, and nobody "
+                "said which it is: name it with {log_format}",
+                others=others,
+                name=self.format,
             )
 
     def describe(self) -> dict[str, object]:
-        """For cards: the format and whether it was named, and the share of bad rows that would have been refused."""
+        """The card's entries: the format, whether it was named, and the largest accepted share of bad rows."""
         named = {"format": self.format, "format_named": self.recognised.named}
         return {**named, "time_format": self._prepared.time_format, "max_bad": self.max_bad}
 
@@ -300,7 +297,7 @@ class SearchLog(LogTables):
 
     def write_rejected(self, path: Log) -> int:
         """Write the rejected rows, as they stand in the log, into a private file; returns their number."""
-        marked = self._marked(self.source.with_origin())
+        marked = self._marked(replace(self.source, origin=True))
         rejected = marked.filter(marked.code != KEPT).select("file", "line", "code", "fields", "content")
         names = [file.location for file in self.source.files]
         return write_rejected(Path(path), self.engine.stream(rejected), names)

@@ -1,7 +1,7 @@
-"""Sessions as rows of queries, and their subsequences, for any engine: windows per user, no sort over everything.
+"""Sessions as rows of queries, and their subsequences: windows per user on any engine, no sort of the whole log.
 
-A session ends where its user pauses for longer than the gap. Consecutive rows of one query are one query, be they
-several clicks of a search or the pages of its results. Sessions of one query are left out.
+A session ends where its user pauses for longer than the gap. Consecutive rows of one query count as one query: they
+are several clicks of a search, or pages of its results. Sessions of one query are left out.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 
 from querycloak.logs.reading.schema import MINUTE, microseconds_of
 
-# Normalised queries hold no control character; in others these two are written in another way.
+# Normalised queries hold no control character; in other queries these two are escaped.
 _BETWEEN, _ESCAPE = "\x1f", "\x1e"
 _ESCAPED = {_ESCAPE: _ESCAPE + "0", _BETWEEN: _ESCAPE + "1"}
 _PLACES = 1024  # as in bounding.once_per_key: `earliest` is a time and a rank in one number
 
 
 def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:
-    """user, began (microseconds) and the first `most` queries of each session as q0, q1, ..., null beyond its end."""
+    """user, began (microseconds) and the first `most` queries of each session: q0, q1, ..., null beyond its end."""
     steps = steps_of(rows, gap_minutes)
     order = ibis.window(group_by=steps.user, order_by=[steps.at, steps.query])
     ahead = {f"q{i}": steps.query.lead(i).over(order) for i in range(1, most)}
@@ -40,28 +40,28 @@ def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:
 
 
 def steps_of(rows: ir.Table, gap_minutes: float) -> ir.Table:
-    """Each user's queries in order of time, repeats of the one before left out, with whether a session begins."""
+    """user, at (microseconds), query and begins, without repeats; begins: whether the query starts a session."""
     at = microseconds_of(rows.time)
     order = ibis.window(group_by=rows.user, order_by=[rows.time, rows.query])
     steps = rows.select(
         "user", "query", at=at, pause=at - at.lag().over(order), repeats=rows.query == rows.query.lag().over(order)
     )
-    # A repeat keeps its session alive: pauses are those between rows, before repeats are left out.
+    # A repeat keeps its session alive: pauses are measured between rows, before repeats are left out.
     steps = steps.mutate(begins=(steps.pause > gap_minutes * MINUTE).fill_null(True))
     return steps.filter(steps.begins | ~steps.repeats).select("user", "at", "query", "begins")
 
 
 def first_sessions(sessions: ir.Table, most: int) -> ir.Table:
-    """Each user's first sessions, up to this number."""
+    """Each user's first `most` sessions."""
     order = ibis.window(group_by=sessions.user, order_by=sessions.began)
     numbered = sessions.mutate(place=ibis.row_number().over(order))
     return numbered.filter(numbered.place < most).drop("place")
 
 
 def affordable_sessions(sessions: ir.Table, most: int, characters: int) -> ir.Table:
-    """Each user's first sessions, as far as their subsequences have this number of characters in all.
+    """Each user's first sessions whose subsequences have at most this number of characters together.
 
-    A session of n queries has each of them in 2^(n-1) subsequences: a few megabytes of one user could fill any memory.
+    Each query of a session of n occurs in 2^(n-1) subsequences: a few megabytes of one user could fill any memory.
     """
     queries = [sessions[f"q{i}"] for i in range(most)]
     number, long = (
@@ -76,10 +76,10 @@ def affordable_sessions(sessions: ir.Table, most: int, characters: int) -> ir.Ta
 
 
 def subsequences(sessions: ir.Table, most: int, *, escape: bool, repeats: bool) -> ir.Table:
-    """user, queries and earliest: a row for every choice of two or more queries of a session, in their order.
+    """user, queries and earliest: a row for each subsequence of two or more queries of a session.
 
-    repeats: whether choices with one query twice in a row count; others were asked between, and are not chosen.
-    `queries` is one text for each list: its length, then the queries; so short lists come first among those of a time.
+    repeats: whether subsequences that hold one query twice in a row count; the session has other queries between.
+    `queries` is one text for each list, its length before its queries: of equal times, short lists come first.
     """
     texts = [_escaped(sessions[f"q{i}"]) if escape else sessions[f"q{i}"] for i in range(most)]
     chosen = [
@@ -92,12 +92,12 @@ def subsequences(sessions: ir.Table, most: int, *, escape: bool, repeats: bool) 
 
 
 def _apart(places: Sequence[int]) -> list[int]:
-    """Chosen places that do not follow the one before at once: only these can repeat its query."""
+    """Indices of places with a gap before them: only there can the query of the place before be repeated."""
     return [at for at in range(1, len(places)) if places[at] - places[at - 1] > 1]
 
 
 def _joined(length: int, texts: list[ir.StringValue], may_repeat: Sequence[int] = ()) -> ir.StringValue:
-    """One text; null if any of them is, because the session is shorter then, or if one of `may_repeat` repeats."""
+    """One text; null if the session is shorter, or if a text of `may_repeat` equals the one before it."""
     whole = ibis.literal(chr(ord("0") + length)) + texts[0]
     for text in texts[1:]:
         whole = whole + _BETWEEN + text
@@ -107,7 +107,7 @@ def _joined(length: int, texts: list[ir.StringValue], may_repeat: Sequence[int] 
 
 
 def queries_of(sequence: ir.StringValue) -> ir.ArrayValue:
-    """The queries of the texts that `subsequences` writes, as they are written there."""
+    """The queries of a text that `subsequences` wrote, still escaped."""
     return sequence.substr(1).split(_BETWEEN)
 
 
@@ -118,14 +118,14 @@ def _escaped(text: ir.StringValue) -> ir.StringValue:
 
 
 def once_per_sequence(sequences: ir.Table) -> ir.Table:
-    """Each user's sequences once, at their earliest."""
+    """Each user's distinct sequences, at their earliest times."""
     return sequences.group_by(["user", "queries"]).agg(earliest=sequences.earliest.min())
 
 
 def later_queries(sessions: ir.Table, *, escape: bool) -> ir.Table:
-    """user and queries, once each: two different queries of one session, in this order, with others between or not.
+    """user and queries, once each: pairs of different queries of one session, in order of time, adjacent or not.
 
-    `sessions` are searches with the number of their session; `queries` is a text as `subsequences` writes it.
+    sessions: searches with the number of their session. queries: a text as `subsequences` writes it.
     """
     grouped = sessions.group_by(["user", "session", "query"])
     # Some place of one query lies before some place of another if its first lies before the other's last.
@@ -138,9 +138,9 @@ def later_queries(sessions: ir.Table, *, escape: bool) -> ir.Table:
 
 
 def session_steps(rows: ir.Table, gap_minutes: float) -> ir.Table:
-    """user, session, number (the place in time), query and before: the query before it in the session, null for none.
+    """user, session, number (the place in time), query and before: the query before it, null at a session's start.
 
-    Rows equal in time and query are one. A query that is asked again at once is a step whose `before` is itself.
+    Rows equal in time and query are one step. A repeated query is a step whose `before` is the same query.
     """
     at = microseconds_of(rows.time)
     order = ibis.window(group_by=rows.user, order_by=[rows.time, rows.query])
@@ -158,9 +158,9 @@ def session_steps(rows: ir.Table, gap_minutes: float) -> ir.Table:
 
 
 def pairs_of_steps(steps: ir.Table, among: ir.Table, most: int, *, repeats: bool) -> ir.Table:
-    """user, query, next_query and earliest, once each: two queries of `among` in one session, others between or not.
+    """user, query, next_query and earliest, once each: pairs of queries of `among` in one session, adjacent or not.
 
-    steps: as `session_steps` has them. most: how many different queries of a session count, the first ones.
+    steps: those of `session_steps`. most: number of different queries of a session that count, the first ones.
     """
     moves = steps.filter(steps.before.isnull() | (steps.before != steps.query)).semi_join(among, "query")
     places = moves.group_by(["user", "session", "query"]).agg(first=moves.number.min(), last=moves.number.max())

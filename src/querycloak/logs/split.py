@@ -17,7 +17,7 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.logs.reading.schema import microseconds_of
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.parameters import one_of, share, whole
-from querycloak.sentence import Action, Sentence
+from querycloak.sentence import Action
 
 BY = ("user", "time")
 DEFAULT_TEST = 0.1
@@ -43,9 +43,7 @@ class Split:
             way_out = "give the number of parts that take turns as TEST, such as 5"
             whole("folds", self.folds, way_out, least=2, most=MOST_FOLDS)
             if self.test is not None:
-                raise ParameterError(
-                    Sentence("{test} and {folds} must not both be given: a fold has its own share of users")
-                )
+                raise ParameterError.of("{test} and {folds} must not both be given: a fold has its own share of users")
         share("test", self.test_share, "give the share of users to test with, such as 0.1")
         whole("seed", self.seed, "give any whole number; another one deals out users differently", least=0)
 
@@ -104,7 +102,7 @@ def _passed(counts: dict[int, int], wanted: float, before: int) -> tuple[int, in
     """The first unit with which the wanted number of rows is reached, and the rows before it."""
     if not counts:
         look = Action("querycloak.profile(log)", ("querycloak", "inspect", "LOG"))
-        raise InputError(Sentence("the log has no rows to split; look at it with {look}", look=look))
+        raise InputError.of("the log has no rows to split; look at it with {look}", look=look)
     for unit, rows in counts.items():
         if before + rows >= wanted:
             return int(unit), before

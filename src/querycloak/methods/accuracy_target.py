@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from querycloak.errors import ParameterError
+from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
 from querycloak.privacy.calibration.accuracy import LIKELY, ReleaseProbability
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.sentence import Parameter, Sentence
-
-if TYPE_CHECKING:
-    from querycloak.methods.method import Method
 
 AnyMethod = TypeVar("AnyMethod", bound="Method")
 _FIRST_DECADE, _LAST_DECADE = -3, 2

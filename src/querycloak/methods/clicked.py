@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from querycloak.errors import InputError
-from querycloak.sentence import Action, Sentence
+from querycloak.sentence import Action
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -25,12 +25,10 @@ _WITHOUT_CLICKS = {
 def clicks_of(log: SearchLog) -> ir.Table:
     """The rows with a click; whether there can be any follows from the log's format and columns alone."""
     if not log.source.reader.holds_clicks:
-        raise InputError(
-            Sentence(
-                "this log has no column of clicked urls (its format is {format}), so there is nothing to count; what "
-                "works without clicks: {queries}; {sequences}; {pool}; {shared}",
-                format=log.format,
-                **_WITHOUT_CLICKS,
-            )
+        raise InputError.of(
+            "this log has no column of clicked urls (its format is {format}), so there is nothing to count; what "
+            "works without clicks: {queries}; {sequences}; {pool}; {shared}",
+            format=log.format,
+            **_WITHOUT_CLICKS,
         )
     return log.clicks

@@ -180,13 +180,11 @@ def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:
     """Accuracy of a table with a plan that is chosen on the log."""
     note = "The bound is chosen when the log is released, so all ranges cover every bound that may be chosen."
     reached = [of_plan(table, plan) for plan in candidates]
-    cut = [] if all(plan.counts == "none" for plan in candidates) else [_cut_off_at_some_bound(table)]
-    return TableAccuracy.over(reached, _counted_at_some_bound(table, candidates), notes=[note, *cut])
-
-
-def _cut_off_at_some_bound(table: str) -> str:
-    words = words_for(table)
-    return f"A user with more {words.keys} than that is not counted for the later ones. {_CUT}."
+    cut = f"A user with more {words_for(table).keys} than that is not counted for the later ones. {_CUT}."
+    has_counts = any(plan.counts != "none" for plan in candidates)
+    return TableAccuracy.over(
+        reached, _counted_at_some_bound(table, candidates), notes=[note, cut] if has_counts else [note]
+    )
 
 
 def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:

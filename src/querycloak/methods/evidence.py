@@ -56,7 +56,7 @@ class Verified:
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
-        """As `verify --json` prints it."""
+        """The values that `verify --json` prints."""
         listed = {
             "checked": list(self.checked), "problems": list(self.problems), "warnings": list(self.warnings),
         }  # fmt: skip

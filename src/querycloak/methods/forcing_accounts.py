@@ -13,7 +13,7 @@ from querycloak.privacy.calibration.poisoning import ForcedOutRule, rule_of_tabl
 
 AGREED_ACCOUNTS = "what several accounts of one person agree to release"
 TEXT, POOL_QUERY, URL = "text", "query of the pool", "url"
-"""What accounts bring out: anything, a query of a public list, or a url of a query that comes out."""
+"""Keys that accounts can force: any text, a query of a public list, a url of a released query."""
 _KEYS = {TEXT: "text of their choice", POOL_QUERY: POOL_QUERY, URL: "url of their choice beside a released query"}
 _TABLES = ("queries", "clicks", "sessions", "level-1", "hosts")
 """Tables from which a text comes out; a phrase of several words needs its words to come out first."""
@@ -100,7 +100,7 @@ def accounts_of_a_rule(k: int, what: str) -> str:
 
 
 def accounts_beside(rule: ForcedOutRule) -> str:
-    """The same where a text beside a frequent query needs fewer accounts."""
+    """The power of accounts against a rule by which a text beside a frequent query may need fewer of them."""
     if rule.beside == rule.accounts:
         return accounts_of_a_rule(rule.accounts, "text")
     return (

@@ -8,7 +8,7 @@ elsewhere is stopped (privacy/order.py).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
@@ -77,6 +77,17 @@ class Counted(Protocol):
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw; called once, after the release was paid for."""
         ...
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """Rows or keys that are settled before the draw, which is one function of them: names, or nothing at all."""
+
+    drawn: Callable[[Randomness], Drawn]
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Draw."""
+        return self.drawn(randomness)
 
 
 class MethodClass(TakesFormerNames):
@@ -169,7 +180,7 @@ class Method(metaclass=MethodClass):
     @final
     @classmethod
     def for_error(cls, error: int, /, *, at_users: int, **options: Any) -> Self:
-        """The same as `for_users`; in addition, noise changes the counts of such keys by at most this error (95 %)."""
+        """Solve as `for_users` does, for keys of `at_users` users, with counts within `error` (95 %)."""
         from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
         return method_for(cls, AccuracyTarget(at_users, error), options)
@@ -254,8 +265,8 @@ class Method(metaclass=MethodClass):
 
         paid_gate: each stands behind the gate of `release`.
         """
+        from querycloak.methods.paid_gate import DRAW, gated
         from querycloak.privacy.accounting.composition import composed_releases
-        from querycloak.privacy.accounting.user_gate import DRAW, gated
 
         if not paid_gate:
             return composed_releases(self.proven(), self.recorded_draws(), releases, at_delta)

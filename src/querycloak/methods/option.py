@@ -16,7 +16,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from querycloak.errors import ParameterError
-from querycloak.sentence import Parameter, Sentence
+from querycloak.sentence import Parameter
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -45,7 +45,7 @@ def option(
 
 @dataclass(frozen=True)
 class Option:
-    """One option, as its field declares it."""
+    """An option as its field declares it."""
 
     name: str
     annotation: Any
@@ -54,7 +54,7 @@ class Option:
     names_file: bool = False
     formerly: tuple[str, ...] = ()
     former_values: tuple[tuple[str, str], ...] = ()
-    """Each former value, with the current one."""
+    """Current values by former values."""
 
     @property
     def recorded_name(self) -> str:
@@ -102,16 +102,7 @@ def options_of(kind: type[DataclassInstance]) -> Iterator[Option]:
     hints = _hints(kind)
     given = {each.name: each for each in fields(kind) if each.init}
     for name in sorted(hints, key=lambda name: name == "variant"):
-        metadata = given[name].metadata
-        yield Option(
-            name,
-            hints[name],
-            given[name].default,
-            metadata[_HELP],
-            metadata[_NAMES_FILE],
-            metadata[_FORMERLY],
-            metadata[_FORMER_VALUES],
-        )
+        yield Option(name, hints[name], given[name].default, **given[name].metadata)
 
 
 def current_options(kind: type[DataclassInstance], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +115,7 @@ def current_options(kind: type[DataclassInstance], given: Mapping[str, Any]) -> 
         others = [name for name, other in renamed.items() if other is each and name != former]
         if others or given.get(each.name, each.default) != each.default:
             names = {"former": Parameter(former), "current": Parameter(each.name)}
-            raise ParameterError(Sentence("{former} is the former name of {current}: give only {current}", **names))
+            raise ParameterError.of("{former} is the former name of {current}: give only {current}", **names)
     replaced = {each.name for each in renamed.values()}
     options = {renamed[name].name if name in renamed else name: given[name] for name in given if name not in replaced}
     for each in fields(kind):

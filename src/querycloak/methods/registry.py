@@ -43,7 +43,7 @@ VARIANTS = {
 
 
 class MethodsByName(Mapping[str, type[Method]]):
-    """Every method there is; those of other packages come last, by name."""
+    """All methods; those of other packages come last, by name."""
 
     def __getitem__(self, name: str) -> type[Method]:
         return _at_home(BUILT_IN[name]) if name in BUILT_IN else _loaded(_added()[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from querycloak.errors import OrderError
 from querycloak.extras import loading
@@ -13,23 +13,21 @@ from querycloak.logs.searchlog import SearchLog, check_log
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.paid_gate import DESCRIPTION, PaidGate, with_gate
 from querycloak.methods.unprotected import (
+    BAD_ROWS,
+    CHOSEN_ON_LOG,
     DRAWN_AGAIN,
-    with_bad_rows,
-    with_chosen_parameters,
-    with_circumstances,
-    with_kept_rows,
+    KEPT_ROWS,
+    with_unprotected,
 )
 from querycloak.privacy import order
 from querycloak.privacy.accounting.composition import Composed
+from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.ledger.payment import payment_of
 from querycloak.privacy.parameters import of_kind, texts_of
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release, describe_log
-
-if TYPE_CHECKING:
-    from querycloak.privacy.calibration.accuracy import TableAccuracy
-    from querycloak.privacy.ledger.ledger import Ledger
 
 _BUG = "this is a bug in the method"
 _LOADED_FIRST = ("pyarrow.acero", "pyarrow.dataset", "querycloak.releases.saving")
@@ -103,11 +101,9 @@ def release(method: Method, log: SearchLog, given: Circumstances) -> Release:
         paid.accounting.lower(cost)
     if gate is not None:
         cost += gate.cost
-    proven = _proven(promise.proven, drawn, log, given)
-    circumstances = (*given.unprotected, DRAWN_AGAIN) if paid.again else given.unprotected
     return _released(
         method,
-        promise._replace(proven=with_circumstances(proven, circumstances)),
+        promise._replace(proven=_proven(promise.proven, drawn, log, given, again=paid.again)),
         drawn,
         log,
         given,
@@ -166,16 +162,19 @@ def _released(
     )
 
 
-def _proven(proven: Guarantee, drawn: Drawn, log: SearchLog, given: Circumstances) -> Guarantee:
-    """The promised guarantee, with what the setting that was drawn and the reading of the log leave unprotected."""
+def _proven(proven: Guarantee, drawn: Drawn, log: SearchLog, given: Circumstances, *, again: bool) -> Guarantee:
+    """The promised guarantee, with what the setting that was drawn and the circumstances leave unprotected."""
     if drawn.unprotected is not None:
         proven = replace(proven, unprotected=drawn.unprotected)
+    circumstances = (
+        (BAD_ROWS, log.max_bad is not None),
+        (KEPT_ROWS, log.empty_gate is not None and log.empty_gate.decides),
+        (CHOSEN_ON_LOG, given.chosen_on_log),
+        *((fact, True) for fact in given.unprotected),
+        (DRAWN_AGAIN, again),
+    )
     proven = with_gate(proven, paid_gate=given.paid_gate)
-    if log.max_bad is not None:
-        proven = with_bad_rows(proven)
-    if log.empty_gate is not None and log.empty_gate.decides:
-        proven = with_kept_rows(proven)
-    return with_chosen_parameters(proven) if given.chosen_on_log else proven
+    return with_unprotected(proven, *(fact for fact, holds in circumstances if holds))
 
 
 def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from querycloak.privacy.guarantee import Guarantee
 
 ALWAYS = (
@@ -27,23 +25,7 @@ TWO_RELEASES = "the difference between two releases of one log"
 SEARCHES_OF_EACH = "how many searches of each person were released"
 
 
-def with_circumstances(proven: Guarantee, circumstances: Sequence[str]) -> Guarantee:
-    """The guarantee of a release with what its circumstances tell, in the owner's words or in ours."""
-    return replace(proven, unprotected=(*proven.unprotected, *circumstances))
-
-
-def with_kept_rows(proven: Guarantee) -> Guarantee:
-    """The guarantee of a release that its owner could have stopped because nothing was kept."""
-    return replace(proven, unprotected=(*proven.unprotected, KEPT_ROWS))
-
-
-def with_chosen_parameters(proven: Guarantee) -> Guarantee:
-    """The guarantee of a release with parameters that its owner chose after looking at the log."""
-    return replace(proven, unprotected=(*proven.unprotected, CHOSEN_ON_LOG))
-
-
-def with_bad_rows(proven: Guarantee) -> Guarantee:
-    """The guarantee of a release that would have been refused for too many bad rows."""
-    if BAD_ROWS in proven.unprotected:
-        return proven
-    return replace(proven, unprotected=(*proven.unprotected, BAD_ROWS))
+def with_unprotected(proven: Guarantee, *facts: str) -> Guarantee:
+    """The guarantee with more unprotected facts, in the owner's words or in ours; each is listed once."""
+    more = tuple(fact for fact in facts if fact not in proven.unprotected)
+    return replace(proven, unprotected=(*proven.unprotected, *more))

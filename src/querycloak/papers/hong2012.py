@@ -93,18 +93,18 @@ class PaperOptimal(Optimal):
         )
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """Nothing: there is no threshold."""
+        """Empty, because there is no threshold."""
         return {}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Nothing: the log decides what comes out."""
+        """No figures, because the log decides which pairs come out."""
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 
         note = "Which pairs come out, and how often, is computed from the log: nothing can be said before."
         return {"log": TableAccuracy("how often this user was drawn for the pair", notes=(note,))}
 
     def draws(self) -> Sequence[Draw]:
-        """Nothing: no noise is drawn."""
+        """Empty, because no noise is drawn."""
         return []
 
     def count(self, log: SearchLog) -> SolvedPairs:
@@ -129,23 +129,19 @@ class PaperOptimal(Optimal):
         rows = packing(holdings, bound, goal)
         if not rows.most.any():
             least = least_delta(holdings)
-            raise InputError(
-                Sentence(
-                    "{private} with this budget no pair at all can be released; that needs at least {delta} "
-                    "{least:.4g} and {epsilon} {loss:.4g}",
-                    private=PRIVATE,
-                    least=least,
-                    loss=-math.log1p(-least),
-                )
+            raise InputError.of(
+                "{private} with this budget no pair at all can be released; that needs at least {delta} "
+                "{least:.4g} and {epsilon} {loss:.4g}",
+                private=PRIVATE,
+                least=least,
+                loss=-math.log1p(-least),
             )
         if self.support is not None and not (goal.goal >= 0).any():
-            raise InputError(
-                Sentence(
-                    "{private} no pair reaches {support} {asked:g}; the largest is {largest:.4g}",
-                    private=PRIVATE,
-                    asked=self.support,
-                    largest=_largest(holdings),
-                )
+            raise InputError.of(
+                "{private} no pair reaches {support} {asked:g}; the largest is {largest:.4g}",
+                private=PRIVATE,
+                asked=self.support,
+                largest=_largest(holdings),
             )
         if self.solver in ("floor", "spe"):
             return self._solve_as_published(holdings, bound, rows, goal)
@@ -175,15 +171,13 @@ class PaperOptimal(Optimal):
         from querycloak.methods.optimal.holdings import PRIVATE
 
         if self.output_size is not None and largest.value < self.output_size:
-            raise InputError(
-                Sentence(
-                    "{private} {output_size} {asked:,} is above what the constraints allow: the largest output found "
-                    "has {reached:,} rows, and none has more than {most:,}",
-                    private=PRIVATE,
-                    asked=self.output_size,
-                    reached=int(largest.value),
-                    most=int(largest.bound),
-                )
+            raise InputError.of(
+                "{private} {output_size} {asked:,} is above what the constraints allow: the largest output found "
+                "has {reached:,} rows, and none has more than {most:,}",
+                private=PRIVATE,
+                asked=self.output_size,
+                reached=int(largest.value),
+                most=int(largest.bound),
             )
 
 

@@ -5,7 +5,8 @@ Stop words and the other words of a phrase stay as they were typed, unprotected;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,16 +15,12 @@ from numpy.typing import NDArray
 
 from querycloak.methods.semantic.replacement import DrawnTables, Replacement, Weights, coarse, rows_of
 from querycloak.methods.semantic.searches import Searches
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream
 from querycloak.text.english import STOP_WORDS, as_words
 from querycloak.text.lexicon import Lexicon, find
 from querycloak.text.query_concepts import Mentions
 from querycloak.text.spans import Spans, string_array
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from querycloak.privacy.sampling.randomness import Randomness
 
 
 class RebuiltQueries(Replacement):
@@ -31,7 +28,7 @@ class RebuiltQueries(Replacement):
 
     @property
     def concepts_of(self) -> None:
-        """None: phrases are looked for in the queries themselves."""
+        """None, because phrases are searched in the queries themselves."""
 
     def tables(self, searches: Searches, randomness: Randomness) -> DrawnTables:
         """The rows of the release, drawn once."""

@@ -51,7 +51,7 @@ class PaperSemantic(Semantic):
 
     @property
     def similarity(self) -> None:
-        """None: computed for the default's exponents only."""
+        """None: similarities are computed for the default variant alone."""
 
     @property
     def rows(self) -> RowKind:

@@ -18,7 +18,6 @@ from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.exact import rounded_up
 from querycloak.privacy.sampling.noise import Noise
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -42,11 +41,9 @@ class PaperQueryPool(QueryPool):
         """Refuse options of the default."""
         others = (self.clicks, self.urls, self.off_pool, self.split, self.selection, self.max_keys_per_user)
         if any(others) or self.delta is not None:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant releases all queries, clicks and transitions its own way: leave {clicks}, "
-                    "{urls}, {off_pool}, {split}, {selection}, {max_keys_per_user} and {delta} out"
-                )
+            raise ParameterError.of(
+                "the paper variant releases all queries, clicks and transitions its own way: leave {clicks}, "
+                "{urls}, {off_pool}, {split}, {selection}, {max_keys_per_user} and {delta} out"
             )
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -16,11 +15,9 @@ from querycloak.methods.keys.public_lists import queries_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.count import CLICK, QUERY, TRANSITION, between
+from querycloak.methods.query_pool.method import QueryPool
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import Randomness
-
-if TYPE_CHECKING:
-    from querycloak.methods.query_pool.method import QueryPool
 
 _RARE = 5
 
@@ -46,7 +43,7 @@ class PaperPooling:
         return Drawn({"queries": queries, **self.tables_given(queries, randomness)}, counts="one-draw")
 
     def released_queries(self, randomness: Randomness) -> pa.Table:
-        """Every query of the pool, and every other that occurs, above a threshold."""
+        """Noisy counts above a threshold, of the pool's queries and of all other queries that occur."""
         noise, threshold = self.method.noises["queries"], self.method.thresholds["queries"]
         pool = self.engine.upload(pa.table({"query": self.pool}))
         asked = self.counts.table
@@ -80,7 +77,7 @@ class PaperPooling:
         return between(steps.filter(steps.query.notnull()), released)
 
     def _fuzzed(self, records: ir.Table, key: Sequence[str], table: str, randomness: Randomness) -> pa.Table:
-        """Every key that occurs, with noise: what the paper publishes, and what makes it not private."""
+        """Noisy counts of all keys that occur, which the paper publishes: they are not private."""
         counted = records.group_by(list(key)).agg(n=records.count())
         occurring = self.engine.fetch(counted).sort_by([(name, "ascending") for name in key])
         return by_count(self.with_noise(occurring, self.method.noises[table], randomness), key)

@@ -17,8 +17,8 @@ from querycloak.errors import ParameterError
 from querycloak.methods.clicks.method import Clicks, refuse_clicks
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import AUTO, SelectionPlan, check_given_bound, refuse_keys_alone
+from querycloak.methods.sessions.joint_plans import SessionBounds
 from querycloak.methods.sessions.method import Sessions
-from querycloak.methods.sessions.session_bounds import SessionBounds
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.deltas import FORMULA_ROUNDING, any_passes, tail_bounds
@@ -28,7 +28,6 @@ from querycloak.privacy.guarantee import Guarantee, compose, user_guarantee
 from querycloak.privacy.parameters import checked_bound, whole
 from querycloak.privacy.sampling.exact import rounded_up, stated
 from querycloak.privacy.sampling.noise import Laplace
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -84,7 +83,7 @@ def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[
     return claimed, proven
 
 
-def paper_knobs(epsilon: float, delta: float, *bounds: int) -> tuple[Laplace, int]:
+def paper_noise(epsilon: float, delta: float, *bounds: int) -> tuple[Laplace, int]:
     """Return the noise and the least threshold whose proven guarantee, added up over tables, stays within a budget."""
     budget = Budget(epsilon, delta)
     noise = laplace_noise(2 * checked_bound(sum(bounds)), stated(budget.epsilon))
@@ -104,7 +103,7 @@ class RecordsBounded(KeysMethod):
     """Tables of records: of each user the first ones count, perhaps all for one key."""
 
     def draws(self) -> Sequence[Draw]:
-        """Nothing: a user may count several times for one key, so only the guarantee adds up."""
+        """Empty: a user may count several times for one key, so only the guarantee composes."""
         return ()
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
@@ -137,14 +136,12 @@ class RecordsBounded(KeysMethod):
     def refuse_auto(self) -> None:
         """Refuse what goes with a bound that is chosen on the log."""
         if self.max_keys_per_user == AUTO:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has no way of choosing a bound: give {max_keys_per_user} a number, not auto"
-                )
+            raise ParameterError.of(
+                "the paper variant has no way of choosing a bound: give {max_keys_per_user} a number, not auto"
             )
         check_given_bound(self.max_keys_per_user, vars(self)["auto_share"])
         if self.accounting is not None or vars(self).get("known") is not None:
-            raise ParameterError(Sentence("the paper variant has Laplace noise: leave {accounting} and {known} out"))
+            raise ParameterError.of("the paper variant has Laplace noise: leave {accounting} and {known} out")
 
     def accounted(self, accounting: str) -> Self:  # noqa: ARG002
         """The paper's noise, for any ledger."""
@@ -167,18 +164,16 @@ class PaperClicks(RecordsBounded, Clicks):
             refuse_keys_alone()
         self.refuse_auto()
         if self.selection not in (None, "laplace") or self.two_draws or self.priors:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
-                    "{priors} out"
-                )
+            raise ParameterError.of(
+                "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
+                "{priors} out"
             )
         bound = RECORDS_PER_USER if self.max_keys_per_user is None else self.max_keys_per_user
         plans, claims, proofs = paper_plans(given, {self.table: checked_bound(bound)})
         return SelectionPlan(proofs[0], plans, claims[0])
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
-        """Each user's first clicks: a row for each 1 that is counted."""
+        """Each user's first clicks, with a row for each count of 1."""
         from querycloak.methods.keys.contribution_bounding import first_records
 
         return {self.table: first_records(self.rows(log), self.plans[self.table].per_user)}
@@ -203,17 +198,13 @@ class PaperSessions(RecordsBounded, Sessions):
             refuse_keys_alone()
         self.refuse_auto()
         if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors or self.tables:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has Laplace noise, two draws, one scale and its own two tables: leave "
-                    "{selection}, {two_draws}, {split}, {priors} and {tables} out"
-                )
+            raise ParameterError.of(
+                "the paper variant has Laplace noise, two draws, one scale and its own two tables: leave "
+                "{selection}, {two_draws}, {split}, {priors} and {tables} out"
             )
         if self.repeats == "drop" or self.sequences == "released":
-            raise ParameterError(
-                Sentence(
-                    "the paper variant counts every subsequence: leave {repeats:drop} and {sequences:released} out"
-                )
+            raise ParameterError.of(
+                "the paper variant counts every subsequence: leave {repeats:drop} and {sequences:released} out"
             )
         plans, claims, proofs = paper_plans(given, self.room(RECORDS_PER_USER, self.bounds))
         # The paper claims the weaker of its parts for both tables; budgets of the same users add up, though.
@@ -245,7 +236,7 @@ def paper_plans(
     noise, threshold = (
         (Laplace(given.noise), given.threshold)
         if isinstance(given, ExplicitNoise)
-        else paper_knobs(given.epsilon, given.delta, *room.values())
+        else paper_noise(given.epsilon, given.delta, *room.values())
     )
     plans, claims, proofs = {}, [], []
     for table, bound in room.items():

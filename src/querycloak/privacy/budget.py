@@ -9,9 +9,6 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import checked_delta, checked_epsilon, number_above_zero, refuse, whole
 from querycloak.sentence import Sentence, listed
 
-__all__ = ["Budget", "ExplicitNoise", "Given", "budget_or_knobs", "which_is_given"]
-
-
 LEAST_NOISE = 0.001
 """The scale of Laplace noise for one key at the largest epsilon."""
 
@@ -49,32 +46,27 @@ class ExplicitNoise:
 Given = Budget | ExplicitNoise
 
 
-def budget_or_knobs(
+def budget_or_noise(
     epsilon: float | None, delta: float | None, noise: float | None, threshold: int | None
 ) -> Budget | ExplicitNoise:
-    """The one of the two that was given, as a value."""
-    given = which_is_given({"epsilon": epsilon, "delta": delta}, {"noise": noise, "threshold": threshold})
-    if given == "knobs" and noise is not None and threshold is not None:
+    """The budget or the explicit noise, whichever the owner gave; both, none and half of one are refused."""
+    check_one_given({"epsilon": epsilon, "delta": delta}, {"noise": noise, "threshold": threshold})
+    if noise is not None and threshold is not None:
         return ExplicitNoise(noise, threshold)
     if epsilon is not None and delta is not None:
         return Budget(epsilon, delta)
-    raise TypeError("which_is_given lets nothing pass that is not complete")
+    raise TypeError("check_one_given accepts complete options only")
 
 
-def which_is_given(budget: Mapping[str, object], knobs: Mapping[str, object]) -> str:
-    """`budget` or `knobs` (explicit noise): all of one must be given, and none of the other."""
-    given = {name for name, value in {**budget, **knobs}.items() if value is not None}
-    names = {"budget": list(budget), "knobs": list(knobs)}
-    chosen = [kind for kind, members in names.items() if given & set(members)]
-    either = Sentence("the budget ({budget}) or explicit noise ({knobs})", budget=listed(budget), knobs=listed(knobs))
+def check_one_given(budget: Mapping[str, object], noise: Mapping[str, object]) -> None:
+    """Refuse options unless a budget or explicit noise is complete and the other absent; None is not given."""
+    chosen = [options for options in (budget, noise) if any(value is not None for value in options.values())]
+    either = Sentence("the budget ({budget}) or explicit noise ({noise})", budget=listed(budget), noise=listed(noise))
     if not chosen:
-        raise ParameterError(Sentence("give {either}", either=either))
+        raise ParameterError.of("give {either}", either=either)
     if len(chosen) > 1:
-        raise ParameterError(Sentence("give {either}, never both: each follows from the other", either=either))
-    lacking = [name for name in names[chosen[0]] if name not in given]
+        raise ParameterError.of("give {either}, never both: each follows from the other", either=either)
+    lacking = [name for name, value in chosen[0].items() if value is None]
     if lacking:
-        names_lacking = listed(lacking, " and ")
-        raise ParameterError(
-            Sentence("{lacking} must be given too: {either}, complete", lacking=names_lacking, either=either)
-        )
-    return chosen[0]
+        names = listed(lacking, " and ")
+        raise ParameterError.of("{lacking} must be given too: {either}, complete", lacking=names, either=either)

@@ -15,11 +15,6 @@ from querycloak.privacy.sampling.exact import exp_minus, four_digits_up, shown_u
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = [
-    "at_most", "belief_after", "caught_at_most", "cautions_of", "comes_out_exactly", "explain", "explanation_template",
-    "group_delta",
-]  # fmt: skip
-
 _LEAST_LOG = 745  # e^-745 is below every float above 0
 
 

@@ -6,11 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
+from querycloak.privacy.parameters import natural, number_above_zero, one_of, refuse, share
 from querycloak.privacy.sampling.exact import rounded_up, shown_up, stated
 from querycloak.shown_in_notebooks import ShownInNotebooks
-
-__all__ = ["Guarantee", "compose", "coverage", "user_guarantee"]
 
 KINDS = ("pure-dp", "approximate-dp", "syntactic", "sampling-only")
 UNITS = ("user", "query")
@@ -35,10 +33,10 @@ class Guarantee(ShownInNotebooks):
     unprotected: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _one_of("kind", self.kind, KINDS)
-        _one_of("unit", self.unit, UNITS)
+        one_of("kind", self.kind, KINDS)
+        one_of("unit", self.unit, UNITS)
         if self.kind != "syntactic" or self.neighbours is not None:
-            _one_of("neighbours", self.neighbours, NEIGHBOURS)
+            one_of("neighbours", self.neighbours, NEIGHBOURS)
         if not isinstance(self.because, str) or not self.because.strip():
             refuse("because", "a text", self.because, "say in a line why the guarantee holds")
         self._check_unprotected()
@@ -207,8 +205,3 @@ def _weakest(parts: list[Guarantee]) -> str:
 
 def _without_repeats(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        refuse(name, f"one of {', '.join(allowed)}", value, "choose one of these")

@@ -16,8 +16,6 @@ from enum import Enum
 
 from querycloak.errors import OrderError
 
-__all__ = ["check_may_draw", "check_may_make_secrets", "check_may_pay", "counting", "drawing", "paying"]
-
 
 class ReleaseStep(Enum):
     """A step of a release; the value completes "it is being ..."."""

@@ -11,22 +11,6 @@ from typing import NoReturn
 from querycloak.errors import ParameterError
 from querycloak.sentence import Parameter, Sentence
 
-__all__ = [
-    "checked_bound",
-    "checked_delta",
-    "checked_digest",
-    "checked_epsilon",
-    "natural",
-    "number_above_zero",
-    "of_kind",
-    "one_of",
-    "path_of",
-    "refusal",
-    "refuse",
-    "share",
-    "whole",
-]
-
 LARGEST_BOUND = 1_000_000
 LEAST_EPSILON, LARGEST_EPSILON, LEAST_DELTA = 1e-9, 1000.0, 1e-100
 """At ten the odds of a guess already grow 22,000-fold; beyond this the formulas take long and promise nothing."""

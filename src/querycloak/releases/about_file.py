@@ -28,7 +28,7 @@ class About:
     licence: str = ""
     doi: str = ""
     keywords: str = ""
-    """With commas; a file may also give a list."""
+    """The texts with commas between; a file may also have a list."""
     citation: str = ""
     purpose: str = ""
     audience: str = ""
@@ -50,12 +50,10 @@ class About:
         known = [field.name for field in fields(cls)]
         odd = [name for name in fields_given if name not in known]
         if odd:
-            raise InputError(
-                Sentence(
-                    "{about} has a field {odd!r} that nobody asks for; it may have {known}",
-                    odd=odd[0],
-                    known=", ".join(known),
-                )
+            raise InputError.of(
+                "{about} has a field {odd!r} that nobody asks for; it may have {known}",
+                odd=odd[0],
+                known=", ".join(known),
             )
         return cls(**{name: _checked(name, value) for name, value in fields_given.items()})
 
@@ -100,7 +98,7 @@ def _checked(name: str, value: object) -> str:
 
 
 def _refuse(name: str, rule: str) -> NoReturn:
-    raise InputError(Sentence("the field {field!r} of {about} must be {rule}", field=name, rule=rule))
+    raise InputError.of("the field {field!r} of {about} must be {rule}", field=name, rule=rule)
 
 
 _LINE = 'owner = "the name of your organisation"'

@@ -96,12 +96,12 @@ def upgraded(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_all_keys(card: Mapping[str, Any]) -> dict[str, Any]:
-    """From version 1, which left out keys without a value; cards of 0.1 could also lack `rows`."""
+    """A card of version 1, which lacks keys without a value (in 0.1 also `rows`), as version 2."""
     return {"rows": "asked", "composition": {}, "population_size": None, "options": None, **card}
 
 
 _UPGRADES: Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_all_keys}
-"""For each earlier version the step to the next one."""
+"""Steps from each earlier version to the next."""
 
 
 def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
@@ -214,11 +214,6 @@ Check: TypeAlias = Callable[[Any], "str | None"]
 """Takes a value and returns the rule that it breaks, beginning with the place inside the value; None if it keeps it."""
 MOST_ROWS = 10**12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-def card_problem(card: Mapping[str, Any]) -> str | None:
-    """The first rule that a card of the current version breaks; None if it keeps the schema."""
-    return _card_of_ours(card)
 
 
 def _is(kind: type | tuple[type, ...], rule: str) -> Check:
@@ -351,10 +346,13 @@ OUR_METHODS = frozenset({
 """Methods of querycloak. Those of other packages give parameters of these names the types that they like."""
 
 
-def _card_of_ours(value: Any) -> str | None:
-    """The rule without the parameter's name: names of parameters in messages are those that a reader can set."""
-    problem = _CARD(value)
-    if problem is None and value["method"] in OUR_METHODS and _USED_PARAMETERS(value["parameters"]) is not None:
+def card_problem(card: Mapping[str, Any]) -> str | None:
+    """The first rule that a card of the current version breaks; None if it keeps the schema.
+
+    Parameters are not named: names of parameters in messages are those that a reader can set.
+    """
+    problem = _CARD(card)
+    if problem is None and card["method"] in OUR_METHODS and _USED_PARAMETERS(card["parameters"]) is not None:
         return ".parameters must have values of the types that querycloak writes"
     return problem
 

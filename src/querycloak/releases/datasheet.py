@@ -172,7 +172,7 @@ def _licence(name: str) -> dict[str, str]:
 
 
 def _config(table: TableFile, *, default: bool) -> dict[str, Any]:
-    """One table; texts such as null stay texts in a text file, and only an empty field is missing."""
+    """Code that reads a table: in text files, null stays a text, and only an empty field is missing."""
     text = {} if table.dialect is None else {"keep_default_na": False, "na_values": [""]}
     tabs = {"sep": "\t"} if table.file.endswith(".tsv") else {}
     return {

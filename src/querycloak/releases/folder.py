@@ -16,16 +16,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
 from querycloak.files import fault
 from querycloak.files.locked_folder import UNFINISHED, remove_locked, remove_stale, take_locked
 from querycloak.files.private_file import sync_folder
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import path_of, refuse
-
-if TYPE_CHECKING:
-    from querycloak.privacy.ledger.ledger import Ledger
 
 CARD, DATASHEET = "card.json", "README.md"
 LARGEST_CARD = 1 << 24

@@ -1,4 +1,4 @@
-"""Tables as Parquet files that hold their rows and nothing else."""
+"""Tables as Parquet files without statistics, dictionaries or foreign metadata: they hold rows alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED"}
 
 
 def write(groups: Iterator[pa.Table], schema: pa.Schema, file: WrittenFile) -> None:
-    """Write the groups, one after another; the file knows no dictionary, no statistics and no foreign metadata."""
+    """Write the groups, one after another."""
     with pq.ParquetWriter(
         pa.PythonFile(file, mode="w"),
         schema,
@@ -37,7 +37,7 @@ def columns(path: Path) -> list[str]:
 
 
 def fits(path: Path, schema: pa.Schema, rows: int) -> bool:
-    """True if the file has this number of rows, in columns of these types, and unpacks to a bounded size."""
+    """True if the file has this number of rows, columns of these types, and a bounded unpacked size."""
     with pq.ParquetFile(path) as file:
         return _unpacks_to_at_most(file.metadata, rows) and all(
             stored.type.equals(field.type) or (pa.types.is_list(field.type) and _is_list_of_texts(stored.type))
@@ -46,9 +46,9 @@ def fits(path: Path, schema: pa.Schema, rows: int) -> bool:
 
 
 def _unpacks_to_at_most(stored: pq.FileMetaData, rows: int) -> bool:
-    """True if the file has this number of rows, is encoded as `write` does it, and no row is larger than any of ours.
+    """True if the file has this number of rows, the encodings of `write`, and at most LARGEST_ROW bytes a row.
 
-    Other encodings repeat a value as often as they like: a few kilobytes of them fill any memory.
+    Other encodings can repeat a value without limit: a few kilobytes of them fill any memory.
     """
     groups = [stored.row_group(number) for number in range(stored.num_row_groups)]
     encodings = {name for each in groups for at in range(each.num_columns) for name in each.column(at).encodings}

@@ -42,10 +42,8 @@ def plain_mapping(name: str, values: object) -> Mapping[str, Any]:
             pass  # the value itself stays out of the message: nobody knows what it is
         else:
             return MappingProxyType(copied)
-    raise ParameterError(
-        Sentence(
-            "{name} must be a mapping of plain values (texts, finite numbers, lists, mappings)", name=Parameter(name)
-        )
+    raise ParameterError.of(
+        "{name} must be a mapping of plain values (texts, finite numbers, lists, mappings)", name=Parameter(name)
     )
 
 
@@ -93,7 +91,7 @@ class Release(ShownInNotebooks):
     population_size: int | None = None
     options: Mapping[str, Any] | None = None
     reach: Mapping[str, TableAccuracy] = field(default_factory=dict)
-    """For each table how exact its counts are, as far as the method says."""
+    """Accuracy by table, for tables whose method states it."""
     versions: Mapping[str, str] = field(default_factory=versions)
     # Private output for the person who runs it; never written.
     remarks: tuple[str | Sentence, ...] = field(default=(), repr=False)

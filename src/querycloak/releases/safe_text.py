@@ -61,7 +61,7 @@ def original_text(text: str) -> str:
 
 
 def safe_texts(texts: pa.Array) -> pa.Array:
-    """Every text as files hold it; None stays None."""
+    """The texts as files hold them; None stays None."""
     odd = pc.match_substring_regex(texts, _ARROW_TO_ESCAPE).fill_null(False)
     if pc.any(odd).as_py():  # few rows, so they are looked at one by one
         escaped = [escaped_text(text) for text in texts.filter(odd).to_pylist()]

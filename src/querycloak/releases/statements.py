@@ -20,7 +20,7 @@ _RARE = {
     RowKind.NOISED: "Single queries: concepts with noisy numbers stand in their place.",
     RowKind.REBUILT: "Single queries: some of their words were replaced at random.",
 }
-"""What is said of rare queries where rows of few people come out, or none is as it was asked."""
+"""Statements about rare queries, for rows that may be of few people or are no original queries."""
 _WHEN = frozenset({"time", *PERIODS})
 
 

@@ -1,4 +1,4 @@
-"""The tables that a release may hold: their columns, and how any Arrow data is brought into exactly that form."""
+"""The kinds of tables of a release: their columns, and the conversion of any Arrow data to exactly these."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from querycloak.releases.row_kinds import RowKind
 
 ROWS_IN_A_GROUP = 1 << 18
 LARGEST_ROW = 1 << 20
-"""Bytes; far more than a row of ours takes."""
+"""In bytes; rows of releases are much smaller."""
 
 
 @dataclass(frozen=True)
 class TableKind:
-    """A kind of table: what its rows are, its columns in order, and those that a method may leave out."""
+    """A kind of table: the meaning and use of its rows, its columns in order, and those that a method may leave out."""
 
     meaning: str
     good_for: str
@@ -30,7 +30,7 @@ class TableKind:
     """True if columns of attributes may stand before the numbers."""
 
     def as_written(self, columns: Iterable[str]) -> TableKind:
-        """The same with those of these columns that are attributes, and with viewers or ranks in place of a count."""
+        """The kind as a table with these columns has it: with attributes, with viewers, or with ranks and records."""
         given = list(columns)
         if "session" in given and "user" in self.columns:
             names = [name for name in given if name not in _RECORDS]
@@ -211,7 +211,7 @@ class Batches(Protocol):
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches that a function can begin again, with the same rows: `Stream(schema, lambda: engine.stream(staged))`."""
+    """Batches of a function that returns the same rows each time: `Stream(schema, lambda: engine.stream(staged))`."""
 
     schema: pa.Schema
     begin: Callable[[], Iterable[pa.RecordBatch]]
@@ -224,7 +224,7 @@ Table: TypeAlias = pa.Table | Batches
 
 
 def schema_of(kind: str, columns: Iterable[str], *, missing_counts: bool = False) -> pa.Schema:
-    """The one schema of a kind of table with these columns; counts may be null only if some are missing."""
+    """The schema of a kind of table with these columns; counts may be null only with `missing_counts`."""
     if kind not in KINDS:
         raise ParameterError(f"tables must be named after their kind ({', '.join(KINDS)}), got {kind!r}")
     given = list(columns)
@@ -241,7 +241,7 @@ def schema_of(kind: str, columns: Iterable[str], *, missing_counts: bool = False
 
 
 def schema_for(kind: str, table: Table) -> pa.Schema:
-    """The schema of a table as it is; reading none of its rows, unless they are in memory."""
+    """The schema of a table; it reads no row of a stream."""
     columns = table.schema.names
     if isinstance(table, pa.Table):
         missing = "count" in columns and table["count"].null_count > 0
@@ -251,7 +251,7 @@ def schema_for(kind: str, table: Table) -> pa.Schema:
 
 
 def described(kind: str, rows: str, columns: Iterable[str] = ()) -> TableKind:
-    """A kind of table, in the words that fit what stands in its rows."""
+    """A kind of table, described for the rows that it holds (`RowKind`) and its columns."""
     declared = KINDS[kind].as_written(columns)
     if kind != "log":
         return declared
@@ -274,7 +274,7 @@ def whole_table(kind: str, table: Table) -> pa.Table:
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in exactly the declared types: dictionaries decoded, so that no value without a row stays in them."""
+    """The batch in exactly the declared types; decoded dictionaries keep no value without a row."""
     fits = batch.schema.names == schema.names
     columns = []
     for index, field in enumerate(schema if fits else ()):
@@ -301,7 +301,7 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def summed_phrases(table: Table) -> Table:
-    """A table of phrases summed over its attributes; a missing count is 1. Unchanged if it has none."""
+    """A table of phrases summed over its attributes; a missing count is 1. Without attributes it is unchanged."""
     names = table.schema.names
     key = [name for name in names if name in _OF_KEYS]
     if set(names) <= {*key, "count"}:
@@ -316,7 +316,7 @@ def summed_phrases(table: Table) -> Table:
 
 
 def regrouped(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The same rows in groups of one size: the sizes of batches may tell how many rows the output filter dropped."""
+    """The same rows in groups of one size: sizes of batches may reveal the number of rows the output filter dropped."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

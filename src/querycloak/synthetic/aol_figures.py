@@ -1,6 +1,6 @@
-"""AOL's figures beside those of a log: what a synthetic log must come close to, declared apart from how it is measured.
+"""Figures of AOL's log, which a synthetic log must come close to, and the same figures of any log.
 
-True counts of the log, hence private output unless the log is synthetic.
+They are true counts, hence private unless the log is synthetic.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _ATTACKED = 2_000
 
 @dataclass(frozen=True)
 class AolFigure:
-    """A figure of AOL's log, or of logs in general; `least` and `most` are what a synthetic log is held to, if it is.
+    """A figure of AOL's log, or of logs in general.
 
-    users: smallest and largest number of users at which the figure has a range. Rates steady early; numbers of distinct
-    things grow with a log.
+    least, most: range for synthetic logs; None if the figure has no range. users: smallest and largest number of users
+    of a log with a range; rates stabilise early, numbers of distinct queries grow with a log.
     """
 
     name: str
@@ -53,11 +53,11 @@ class AolFigure:
     note: str = ""
 
     def held_at(self, users: int) -> bool:
-        """True if a log of this many users is held to it."""
+        """True if the figure has a range for a log of this number of users."""
         return self.least is not None and self.users[0] <= users <= self.users[1]
 
     def holds(self, value: float) -> bool | None:
-        """True if a value lies in its range; None without a range."""
+        """True if a value lies in the range; None without a range."""
         if self.least is None or self.most is None:
             return None
         return self.least <= value <= self.most
@@ -103,7 +103,7 @@ FIGURES: tuple[AolFigure, ...] = (
 
 
 def measure(log: SearchLog, truth: Path | None = None) -> dict[str, float]:
-    """The figures of a log, by name; those about interests only where the truth is known."""
+    """The figures of a log, by name; truth: folder with the interests behind a synthetic log, None if unknown."""
     rows = log.engine.stage(log.rows)
     log.checked()
     searches = log.engine.stage(_searches(rows))
@@ -123,7 +123,7 @@ def measure(log: SearchLog, truth: Path | None = None) -> dict[str, float]:
 
 
 def _searches(rows: ir.Table) -> ir.Table:
-    """Searches with their place in the user's history, and whether they ask something else than the one before."""
+    """Searches, with whether they begin a session and whether their query differs from the one before (new)."""
     distinct = rows.select("user", "time", "query").distinct()
     window = ibis.window(group_by=distinct.user, order_by=[distinct.time, distinct.query])
     before = distinct.mutate(last=distinct.query.lag().over(window), last_time=distinct.time.lag().over(window))
@@ -136,7 +136,7 @@ def _searches(rows: ir.Table) -> ir.Table:
 
 
 def _queries(searches: ir.Table) -> ir.Table:
-    """Distinct queries with searches, new searches, words, and whether one user alone asked."""
+    """Distinct queries with searches, new searches, words and one_user: whether one user alone asked them."""
     grouped = searches.group_by("query").agg(
         searches=searches.count(),
         new=searches.new.cast("int64").sum(),
@@ -195,7 +195,7 @@ def _terms(log: SearchLog, queries: ir.Table) -> dict[str, float]:
 
 
 def _sessions(log: SearchLog, searches: ir.Table) -> dict[str, float]:
-    """Number of sessions with several queries, and of those that were had before."""
+    """Share of sessions with several queries, and of those that repeat an earlier session."""
     window = ibis.window(
         group_by=searches.user, order_by=[searches.time, searches["query"]], preceding=None, following=0
     )
@@ -205,7 +205,7 @@ def _sessions(log: SearchLog, searches: ir.Table) -> dict[str, float]:
         ibis.window(group_by=[kept.user, kept.session], order_by=[kept.time, kept["query"]])
     )
     placed = kept.mutate(position=position)
-    # The first six queries tell sessions apart well enough, and need no ordered list on any engine.
+    # The first six queries distinguish sessions well enough, and no engine needs an ordered list for them.
     by_session = placed.group_by(["user", "session"]).agg(
         queries=placed.count(),
         different=placed["query"].nunique(),
@@ -236,7 +236,7 @@ def _repeats(log: SearchLog, searches: ir.Table) -> dict[str, float]:
 
 
 def _heads(log: SearchLog, searches: ir.Table, queries: ir.Table) -> dict[str, float]:
-    """The most frequent queries, and a head of two words with all that contains it."""
+    """Rates of the most frequent queries, and of a head of two words with the queries that contain it."""
     total = _one(log, queries.agg(searches=queries.searches.sum(), top=queries.searches.max()))
     weather = _one(log, queries.agg(searches=queries.searches.sum(where=queries["query"] == "weather")))
     users = _one(log, searches.agg(users=searches.user.nunique()))["users"]
@@ -257,7 +257,7 @@ def _heads(log: SearchLog, searches: ir.Table, queries: ir.Table) -> dict[str, f
 
 
 def _nearest(candidates: pa.Table, wanted: int, number: int = 9) -> list[tuple[str, int]]:
-    """Heads whose users are nearest in number to what is wanted; names of people and things, not of sites."""
+    """Heads with their numbers of users, nearest to the wanted number first."""
     users = candidates["users"].to_numpy()
     order = np.lexsort((candidates["query"].to_numpy(zero_copy_only=False), np.abs(users - wanted)))
     names = candidates["query"].to_pylist()
@@ -291,7 +291,7 @@ def _attack(log: SearchLog, searches: ir.Table) -> dict[str, float]:
 
 
 def _interests(truth: Path) -> dict[str, float]:
-    """Share of the topics that a user comes back to that are searched for 30 days or more."""
+    """Share of a user's recurring topics that are searched over 30 days or more."""
     sessions = pq.read_table(truth / "sessions.parquet", columns=["user", "topic", "start"])
     sessions = sessions.filter(pc.is_valid(sessions["topic"]))
     spans = sessions.group_by(["user", "topic"]).aggregate([("start", "min"), ("start", "max"), ("start", "count")])

@@ -65,7 +65,7 @@ def _starts(people: People, person: Ints, random: np.random.Generator) -> Ints:
 
 
 def _apart(person: Ints, start: Ints) -> Ints:
-    """The same times, moved so that a person's sessions begin some time apart and end before the log does."""
+    """The starts, moved so that a person's sessions keep a distance and end before the log does."""
     # A constant far above any time for each person, so that one running maximum serves all.
     shift = person * (8 * (END - START))
     place = np.arange(len(start)) * _APART
@@ -75,7 +75,7 @@ def _apart(person: Ints, start: Ints) -> Ints:
 
 
 def _repeats(person: Ints, aim: Ints, people: People, random: np.random.Generator) -> Ints:
-    """By session: the earlier session that it repeats, or itself, found by a walk back through the history."""
+    """For each session, the earlier one that it repeats, else itself, by a walk back through the history."""
     number = np.arange(len(person))
     first = (np.cumsum(people.sessions) - people.sessions)[person]
     earlier = first + (random.random(len(person)) * (number - first)).astype(np.int64)

@@ -133,7 +133,7 @@ class Typist:
         return TypedQueries(**{**again.__dict__, "session": fresh.session, "slip": fresh.slip})
 
     def _again(self, active: Ints, current: TypedQueries) -> TypedQueries:
-        """The same, but for sessions that repeat another to its end: they take over its query at this place."""
+        """The current queries; sessions that repeat another one to its end take over its query at this place."""
         source = np.where(self.sessions.wholly[active], self.sessions.repeats[active], active)
         # The session repeated has as many queries, so it is active too; both are in ascending order.
         again = current.take(np.searchsorted(active, source))

@@ -66,7 +66,7 @@ def kernel(function: Callable[..., Any]) -> Loop:
 
 
 def kernel_or(array_form: Callable[..., Any]) -> Callable[[Callable[..., Any]], Loop]:
-    """The same, with another form for small logs, which does the same over whole arrays."""
+    """A kernel with an equivalent form over whole arrays, for small logs."""
     return lambda function: Loop(function, _KERNEL, array_form)
 
 
@@ -76,7 +76,7 @@ def part(function: Callable[..., Any]) -> Loop:
 
 
 def inlined(function: Callable[..., Any]) -> Loop:
-    """The same, inlined where it is called."""
+    """A function of kernels that is inlined where it is called."""
     return Loop(function, _PART | {"forceinline": True})
 
 

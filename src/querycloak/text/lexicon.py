@@ -51,6 +51,10 @@ class Lexicon:
         self._count = _add(*spans_of(spans), self._slots, self._data, self._ends, self._count, numbers)
         return numbers
 
+    def add_all(self, texts: pa.ChunkedArray) -> Numbers:
+        """The number of each text of all chunks."""
+        return np.concatenate([np.empty(0, np.int32), *(self.add(chunk) for chunk in texts.chunks)])
+
     @property
     def table(self) -> tuple[Numbers, NDArray[np.uint8], NDArray[np.int64]]:
         """Arrays for `find` in compiled code."""
@@ -80,18 +84,23 @@ def grown(array: NDArray[Kind], least: int) -> NDArray[Kind]:
     return larger
 
 
+SEED, PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
+"""Start and factor of the hash FNV-1a, which the lookup of texts uses."""
+
+
 @njit(cache=True, nogil=True, inline="always")
-def _hash(data, start, end):  # type: ignore[no-untyped-def]
-    value = np.uint64(14695981039346656037)
-    for i in range(start, end):
-        value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
-    return value ^ (value >> np.uint64(29))
+def mixed(hashed):  # type: ignore[no-untyped-def]
+    """A hash whose lowest bits, which name a slot, depend on its highest ones."""
+    return hashed ^ (hashed >> np.uint64(29))
 
 
 @kernel
 def find(data, start, end, slots, texts, text_ends):  # type: ignore[no-untyped-def]
     """The slot of a text: one that holds its number, or the empty one where it belongs."""
-    return probe(_hash(data, start, end), data, start, end, slots, texts, text_ends)
+    hashed = SEED
+    for i in range(start, end):
+        hashed = (hashed ^ np.uint64(data[i])) * PRIME
+    return probe(mixed(hashed), data, start, end, slots, texts, text_ends)
 
 
 @part

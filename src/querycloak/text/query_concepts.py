@@ -1,7 +1,7 @@
-"""Concepts of a taxonomy in queries: the longest label in the query, and of equally long ones the last.
+"""Concepts of a taxonomy in queries: the longest label in the query, and of equally long labels the last.
 
-There is no tagger: in English the last noun of a phrase is its head, so what stands further right wins, as if words
-were dropped from the left. Stop words part phrases; no match begins or ends with one, nor with a bare number.
+No tagger is needed: the last noun of an English phrase is its head, so the label further right wins. Stop words
+separate phrases; no match begins or ends with one, nor with a bare number.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from querycloak.text.compiled import part
 from querycloak.text.english import STOP_WORDS, written_forms
+from querycloak.text.lexicon import PRIME, SEED, Lexicon, mixed, probe
 from querycloak.text.lists import Lists
 from querycloak.text.spans import Spans
 from querycloak.text.taxonomy import Taxonomy
@@ -35,107 +36,55 @@ class Mentions:
 
 
 class ConceptFinder:
-    """Finds labels of one taxonomy in normalised queries; made once, used for any number of them."""
+    """Labels of one taxonomy in normalised queries: made once, used for any number of queries."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self.taxonomy = taxonomy
         forms = written_forms(taxonomy)
-        self._forms = _Dictionary.of(list(forms), np.fromiter(forms.values(), np.int32, len(forms)))
-        self._stop_words = _Dictionary.of(sorted(STOP_WORDS), np.zeros(len(STOP_WORDS), np.int32))
+        self._forms = Lexicon.of(pa.array(list(forms), pa.string()))
+        self._label_of_form = np.fromiter(forms.values(), np.int32, len(forms))
+        self._stop_words = Lexicon.of(pa.array(sorted(STOP_WORDS), pa.string()))
 
     @cached_property
     def _first_senses(self) -> NDArray[np.int32]:
-        """The most usual concept of each label; the last entry stands for no label."""
+        """The first sense of each label, as a concept; the last entry stands for no label."""
         senses: Lists = self.taxonomy.senses_of
         return np.append(senses.values[senses.starts[:-1]], np.int32(NO_LABEL))
 
     def concepts(self, queries: pa.Array) -> NDArray[np.int32]:
-        """The one concept that each query is mostly about, -1 where none was found."""
+        """The concept of the best match in each query; -1 without a match."""
         mentions = self._mentions(queries, per_phrase=False)
         labels = np.full(len(queries), NO_LABEL, np.int32)
         labels[mentions.query] = mentions.label
         return self._first_senses[labels]
 
     def mentions(self, queries: pa.Array) -> Mentions:
-        """One label for each phrase of each query, where there is one."""
+        """The best match in each phrase of each query; phrases without a match have none."""
         return self._mentions(queries, per_phrase=True)
 
     def concepts_of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The most usual concepts of labels."""
+        """The first senses of labels, as concepts."""
         return self._first_senses[labels]
 
     def _mentions(self, queries: pa.Array, *, per_phrase: bool) -> Mentions:
         texts = Spans.of(queries)
-        parts = self._forms.parts, self._stop_words.parts
+        parts = self._forms.table, self._stop_words.table
         counts = np.zeros(len(texts), np.int64)
         nothing = np.empty((0, 3), np.int32)
         _find(texts.data, texts.starts, texts.ends, *parts, per_phrase, _LONGEST, counts, counts, nothing)
         places = np.cumsum(counts) - counts
         room = np.empty((int(counts.sum()), 3), np.int32)
         _find(texts.data, texts.starts, texts.ends, *parts, per_phrase, _LONGEST, counts, places, room)
-        return Mentions(np.repeat(np.arange(len(texts)), counts), room[:, 0], room[:, 1], room[:, 2])
-
-
-@dataclass(frozen=True)
-class _Dictionary:
-    """Texts with a number each, as a hash table that compiled code reads; texts are compared, not only hashes."""
-
-    slots: NDArray[np.int32]
-    numbers: NDArray[np.int32]
-    data: NDArray[np.uint8]
-    starts: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, texts: list[str], numbers: NDArray[np.int32]) -> _Dictionary:
-        data = np.frombuffer("".join(texts).encode() + b"\0", np.uint8)
-        starts = np.zeros(len(texts) + 1, np.int32)
-        np.cumsum([len(text) if text.isascii() else len(text.encode()) for text in texts], out=starts[1:])
-        slots = np.full(1 << (2 * len(texts) + 1).bit_length(), -1, np.int32)
-        _fill(slots, data, starts)
-        return cls(slots, numbers, data, starts)
-
-    @property
-    def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
-        return self.slots, self.numbers, self.data, self.starts
-
-
-# Compiled
-
-_SEED = np.uint64(14695981039346656037)
-_PRIME = np.uint64(1099511628211)
-
-
-@njit(cache=True, nogil=True)
-def _fill(slots, data, starts):  # type: ignore[no-untyped-def]
-    mask = slots.size - 1
-    for text in range(starts.size - 1):
-        hashed = _SEED
-        for i in range(starts[text], starts[text + 1]):
-            hashed = (hashed ^ np.uint64(data[i])) * _PRIME
-        slot = np.int64((hashed ^ (hashed >> np.uint64(29))) & np.uint64(mask))
-        while slots[slot] >= 0:
-            slot = (slot + 1) & mask
-        slots[slot] = text
+        return Mentions(
+            np.repeat(np.arange(len(texts)), counts), self._label_of_form[room[:, 0]], room[:, 1], room[:, 2]
+        )
 
 
 @part
-def _look_up(hashed, buffer, first, last, dictionary):  # type: ignore[no-untyped-def]
-    """The number of a text in the buffer, -1 if it is not in the dictionary."""
-    slots, numbers, data, starts = dictionary
-    mask = slots.size - 1
-    slot = np.int64((hashed ^ (hashed >> np.uint64(29))) & np.uint64(mask))
-    while slots[slot] >= 0:
-        text = slots[slot]
-        if starts[text + 1] - starts[text] == last - first:
-            same = True
-            for i in range(last - first):
-                if data[starts[text] + i] != buffer[first + i]:
-                    same = False
-                    break
-            if same:
-                return numbers[text]
-        slot = (slot + 1) & mask
-    return -1
+def _number_of(hashed, buffer, first, last, lexicon):  # type: ignore[no-untyped-def]
+    """The number of a text in the buffer, -1 if the lexicon lacks it."""
+    slots, texts, text_ends = lexicon
+    return slots[probe(mixed(hashed), buffer, first, last, slots, texts, text_ends)]
 
 
 @part
@@ -145,7 +94,7 @@ def _is_letter(byte):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _split(data, start, end, buffer, word_starts, word_ends, origins, origin_ends):  # type: ignore[no-untyped-def]
-    """Write the words with single blanks between them, and where each came from; how many there are."""
+    """Write the words with single blanks between them, and their places in the query; returns their number."""
     count, position, inside = 0, 0, False
     for i in range(start, end):
         byte = data[i]
@@ -171,34 +120,34 @@ def _split(data, start, end, buffer, word_starts, word_ends, origins, origin_end
 @part
 def _bounds_a_match(buffer, first, last, stop_words):  # type: ignore[no-untyped-def]
     """True if a match may begin or end with this word: neither a stop word nor a bare number."""
-    hashed, letters = _SEED, False
+    hashed, letters = SEED, False
     for i in range(first, last):
-        hashed = (hashed ^ np.uint64(buffer[i])) * _PRIME
+        hashed = (hashed ^ np.uint64(buffer[i])) * PRIME
         letters = letters or buffer[i] > 57
-    return letters and _look_up(hashed, buffer, first, last, stop_words) < 0
+    return letters and _number_of(hashed, buffer, first, last, stop_words) < 0
 
 
 @part
 def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, longest):  # type: ignore[no-untyped-def]
-    """The longest match that begins with a word: its number of words, and its label."""
+    """The longest match that begins with a word: its number of words, and its form."""
     length, best = 0, -1
-    hashed = _SEED
+    hashed = SEED
     at = word_starts[start]
     for stop in range(start, min(words, start + longest) if bounds[start] else start):
         while at < word_ends[stop]:
-            hashed = (hashed ^ np.uint64(buffer[at])) * _PRIME
+            hashed = (hashed ^ np.uint64(buffer[at])) * PRIME
             at += 1
         one_letter = stop == start and word_ends[stop] - word_starts[stop] < 2
         if bounds[stop] and not one_letter:
-            label = _look_up(hashed, buffer, word_starts[start], word_ends[stop], forms)
-            if label >= 0:
-                length, best = stop + 1 - start, label
+            form = _number_of(hashed, buffer, word_starts[start], word_ends[stop], forms)
+            if form >= 0:
+                length, best = stop + 1 - start, form
     return length, best
 
 
 @part
 def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
-    """End of the phrase that begins here: before a word that cannot bound a match, unless a match bridges it."""
+    """End of the phrase that starts here: before the first word that cannot bound a match and that no match covers."""
     reach = start + 1
     word = start
     while word < reach:
@@ -221,7 +170,7 @@ def _best_between(first, end, lengths):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, places, room):  # type: ignore[no-untyped-def]
-    """The best match of each query, or of each phrase; only their number where `room` is empty."""
+    """Write the best match of each query or phrase to `room`; only their numbers if `room` is empty."""
     width = 64
     for query in range(starts.size):
         width = max(width, ends[query] - starts[query])
@@ -229,13 +178,13 @@ def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, pl
     most = width // 2 + 1
     word_starts, word_ends = np.empty(most, np.int64), np.empty(most, np.int64)
     origins, origin_ends = np.empty(most, np.int64), np.empty(most, np.int64)
-    bounds, lengths, labels = np.empty(most, np.bool_), np.empty(most, np.int64), np.empty(most, np.int64)
+    bounds, lengths, matched = np.empty(most, np.bool_), np.empty(most, np.int64), np.empty(most, np.int64)
     for query in range(starts.size):
         words = _split(data, starts[query], ends[query], buffer, word_starts, word_ends, origins, origin_ends)
         for word in range(words):
             bounds[word] = _bounds_a_match(buffer, word_starts[word], word_ends[word], stop_words)
         for word in range(words):
-            lengths[word], labels[word] = _longest_from(
+            lengths[word], matched[word] = _longest_from(
                 word, words, buffer, word_starts, word_ends, bounds, forms, longest
             )
         matches, first = 0, 0
@@ -244,10 +193,10 @@ def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, pl
             if per_phrase:
                 end = _phrase_end(first, words, bounds, lengths) if bounds[first] else first + 1
             best = _best_between(first, end, lengths)
-            if labels[best] >= 0:
+            if matched[best] >= 0:
                 if room.shape[0]:
                     row = room[places[query] + matches]
-                    row[0], row[1], row[2] = labels[best], origins[best], origin_ends[best + lengths[best] - 1]
+                    row[0], row[1], row[2] = matched[best], origins[best], origin_ends[best + lengths[best] - 1]
                 matches += 1
             first = end
         counts[query] = matches

@@ -53,7 +53,7 @@ class Spans:
 
     @classmethod
     def empty(cls, count: int) -> Spans:
-        """As many empty texts."""
+        """A number of empty texts."""
         nowhere = np.zeros(count, np.int32)
         return cls(np.empty(0, np.uint8), nowhere, nowhere)
 
@@ -67,7 +67,7 @@ class Spans:
         return Spans(self.data, self.starts[mask], self.ends[mask])
 
     def blank(self, mask: Mask) -> Spans:
-        """The same texts, those under the mask emptied."""
+        """The texts, those under the mask emptied."""
         return Spans(self.data, self.starts, np.where(mask, self.starts, self.ends)) if mask.any() else self
 
     def trimmed(self) -> Spans:
@@ -97,7 +97,7 @@ class Spans:
         return bits
 
     def texts(self) -> Iterator[bytes]:
-        """One text after another, faster than asking for each."""
+        """The texts in order, faster than `bytes_at` for each."""
         data = self.data.tobytes()
         return (data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 

@@ -198,7 +198,7 @@ class Taxonomy:
         return np.flatnonzero(self.under(concept)).astype(np.int32)
 
     def under(self, concept: int) -> Flags:
-        """For every concept whether it is this one or stands below it."""
+        """Flags of the concepts at or below this one."""
         within = np.zeros(len(self), np.bool_)
         frontier = np.array([concept], np.int32)
         while len(frontier):
@@ -209,7 +209,7 @@ class Taxonomy:
 
     @cached_property
     def leaves(self) -> Flags:
-        """For every concept whether nothing stands below it."""
+        """Flags of the concepts without children."""
         return np.asarray(self.children_of.lengths == 0)
 
     def below(self, concept: int) -> Taxonomy:
@@ -311,7 +311,7 @@ def topic_concepts(taxonomy: Taxonomy, names: str | Sequence[str]) -> list[int]:
 
 
 def topics_of(taxonomy: Taxonomy, concepts: Sequence[int]) -> NDArray[np.int32]:
-    """For every concept the number (from 1) of the first of these that it is or lies under, else 0."""
+    """Number (from 1) of the first of these concepts at or above each concept; 0 for none."""
     topics = np.full(len(taxonomy), OTHER, np.int32)
     for number in range(len(concepts), 0, -1):
         topics[taxonomy.under(concepts[number - 1])] = number

@@ -1,7 +1,7 @@
-"""A taxonomy of your own from a table of (id, labels, parents): CSV, TSV or Parquet, one concept in a row.
+"""An owner's taxonomy from a table of (id, labels, parents): CSV, TSV or Parquet, one concept in a row.
 
-Several labels or parents of one concept stand in one cell, parted by `|` (or in a list, in Parquet); the first
-label is the one to show, the root has no parent. A label's senses are in the order of the rows.
+A cell may hold several labels or parents, separated by `|` (in Parquet also as a list). The first label is shown; the
+root has no parent. The senses of a label are in the order of the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = tuple[str, Sequence[str], Sequence[str]]
 
 
 def read_taxonomy(path: str | Path) -> Taxonomy:
-    """The taxonomy of a file; its name is the file's."""
+    """The taxonomy in a file, under the name of the file."""
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in _ENDINGS:
@@ -35,7 +35,7 @@ def read_taxonomy(path: str | Path) -> Taxonomy:
 
 
 def taxonomy_of(rows: Iterable[Row], name: str = "taxonomy") -> Taxonomy:
-    """The taxonomy of (id, labels, parents) rows; an error names the ids that break a rule."""
+    """The taxonomy of (id, labels, parents) rows; errors name the ids that break a rule."""
     lines = list(rows)
     if not lines:
         raise InputError("the taxonomy has no concepts; give one row (id, labels, parents) for each")
@@ -67,13 +67,13 @@ def _parents(ids: list[str], numbers: dict[str, int], given: Sequence[Sequence[s
 
 
 def _circle(parents_of: Lists) -> list[int]:
-    """A way from parent to parent that comes back to its start; empty where there is none."""
+    """A cycle from parent to parent, with its first concept also at its end; empty if there is none."""
     stuck = longest_ways(parents_of) < 0
     if not stuck.any():
         return []
     walked: dict[int, int] = {}
     here = int(np.flatnonzero(stuck)[0])
-    while here not in walked:  # what is stuck has a stuck parent, so this ends in a circle
+    while here not in walked:  # a stuck concept has a stuck parent, so this ends in a cycle
         walked[here] = len(walked)
         here = next(int(parent) for parent in parents_of[here] if stuck[parent])
     return [*list(walked)[walked[here] :], here]
@@ -95,7 +95,7 @@ def _labels(ids: list[str], given: Sequence[Sequence[str]]) -> tuple[list[str], 
 
 
 def _normalised(texts: list[str]) -> list[str]:
-    """The texts, normalised as queries are: labels are compared with queries."""
+    """The texts, normalised like queries, because labels are compared with queries."""
     import pyarrow as pa
 
     from querycloak.text.normalisation import normalise
@@ -131,7 +131,7 @@ def _columns(path: Path, delimiter: str) -> tuple[list[str], list[list[str]], li
             f"there is no taxonomy at {str(path)!r}; give a .csv, .tsv or .parquet file with the columns id, labels, "
             "parents, or wordnet"
         ) from None
-    except (pa.ArrowInvalid, OSError):  # their words may quote a row, and the path may be a log's by mistake
+    except (pa.ArrowInvalid, OSError):  # their messages may quote a row, and the path may be a log's by mistake
         raise InputError(f"{path} is no table of {', '.join(COLUMNS)} that can be read") from None
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
@@ -158,7 +158,7 @@ def _read_parquet(path: Path) -> Any:
 
 
 def _cells(given: Sequence[object]) -> list[list[str]]:
-    """Content of each cell: a list, or texts parted by `|`; empty for an empty one."""
+    """The texts of each cell, which is a list or a text with `|` between; none for an empty cell."""
     return [_cell(each) for each in given]
 
 

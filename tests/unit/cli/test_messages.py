@@ -25,7 +25,7 @@ from tests.message_law import COMPOUND, breaks_the_law, compound_options, not_op
 SOURCE = Path(querycloak.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 # Whose arguments are read by people: errors, and what raises them.
-SAYING = re.compile(r"\w+Error|BudgetRefused|CheckFailed|UnknownFormat|MissingColumn|TooManyBadLines")
+SAYING = re.compile(r"\w+Error|BudgetRefused|ChargeGone|CheckFailed|UnknownFormat|MissingColumn|TooManyBadLines")
 CHECKS = {"refuse", "refusal", "one_of", "natural", "whole", "share", "number_above_zero", "checked_bound", "Sentence"}
 
 
@@ -43,9 +43,17 @@ def docstrings(tree: ast.AST) -> set[ast.AST]:
     }
 
 
+def is_sentence(node: ast.Call) -> bool:
+    """`Sentence(template, ...)`, or `ParameterError.of(template, ...)` and the same of other errors."""
+    function = node.func
+    if isinstance(function, ast.Attribute) and function.attr == "of" and isinstance(function.value, ast.Name):
+        return SAYING.fullmatch(function.value.id) is not None
+    return name_of(node) == "Sentence"
+
+
 def template_of(node: ast.AST) -> str | None:
     """The template of a sentence, as it stands in the source."""
-    if not isinstance(node, ast.Call) or name_of(node) != "Sentence" or len(node.args) != 1:
+    if not isinstance(node, ast.Call) or not is_sentence(node) or len(node.args) != 1:
         return None
     template = node.args[0]
     return template.value if isinstance(template, ast.Constant) and isinstance(template.value, str) else None
@@ -85,7 +93,7 @@ def test_no_text_spells_a_parameter_for_one_kind_of_reader(path: Path) -> None:
     roots: list[ast.AST] = [tree]
     if path.relative_to(SOURCE).parts[0] == "cli":  # the command line's own words; its errors are errors like others
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        roots = [call for call in calls if SAYING.fullmatch(name_of(call)) or name_of(call) in CHECKS]
+        roots = [c for c in calls if SAYING.fullmatch(name_of(c)) or name_of(c) in CHECKS or is_sentence(c)]
     without = docstrings(tree)
     assert spelled_out(text for root in roots for text in texts_in(root, without)) == []
 
@@ -94,7 +102,7 @@ def test_no_text_spells_a_parameter_for_one_kind_of_reader(path: Path) -> None:
 def test_every_field_of_a_sentence_is_given_or_is_an_option(path: Path) -> None:
     known = {option.removeprefix("--").replace("-", "_") for option in options() if option.startswith("--")}
     for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Call) or name_of(node) != "Sentence" or path.name == "sentence.py":
+        if not isinstance(node, ast.Call) or not is_sentence(node) or path.name in ("sentence.py", "errors.py"):
             continue
         where = f"{path.name}:{node.lineno}"
         template = template_of(node)
@@ -122,8 +130,10 @@ def test_the_law_can_be_broken() -> None:
     assert not_options_of(["inspect", "x"], told) == set()
     source = (
         "refuse('x', 'below max_keys_per_user', 1, f'give --{name} or so', 'see querycloak inspect')\n"
-        "Sentence('{max_keys_per_user} of max_bad is', a='say --a b')"
+        "Sentence('{max_keys_per_user} of max_bad is', a='say --a b')\n"
+        "InputError.of('{by} of max_bad is', a='say --c d')"
     )
     assert [text for _, text in spelled_out(texts_in(ast.parse(source), set()))] == [
         "below max_keys_per_user", "give --", "see querycloak inspect", " of max_bad is", "say --a b",
+        " of max_bad is", "say --c d",
     ]  # fmt: skip

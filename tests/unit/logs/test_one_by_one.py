@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def kept(folder: Path, size: int | None, **options: Any) -> list[tuple[Any, ...]
     """The rows that are kept of all others, read in parts of a size."""
     source = prepare(folder, **options).source
     if source.reader.views is not None:
-        source = source.with_views()
+        source = replace(source, views=True)
     batches = [source.parse(block) for part in source.parts(size) for block in source.blocks(part)]
     found = [row for batch in batches for row in batch.to_pylist() if row["code"] == KEPT and row["user"] in NAMES]
     return sorted((tuple(row.values()) for row in found), key=repr)
@@ -193,11 +193,11 @@ def test_without_clicks_the_same_rows_are_kept(tmp_path: Path, name: str, held: 
     source = prepare(folder, **(FORMATS[name].options if name in FORMATS else {})).source
     for part in source.parts(None):
         for block in source.blocks(part):
-            whole, searches = source.parse(block), source.without_clicks().parse(block)
+            whole, searches = source.parse(block), replace(source, clicks=False).parse(block)
             names = ["user", "time", "query", *source.choices.attributes, "code"]
             assert searches.equals(whole.select(names))
             if source.reader.views is not None:
-                shown = source.with_views().parse(block)
+                shown = replace(source, views=True).parse(block)
                 assert shown.select(names).equals(whole.select(names))
 
 

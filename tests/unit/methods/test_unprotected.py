@@ -26,7 +26,7 @@ from querycloak import (
 from querycloak.contract import small_log
 from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
-from querycloak.methods.unprotected import CHOSEN_ON_LOG, with_bad_rows
+from querycloak.methods.unprotected import BAD_ROWS, CHOSEN_ON_LOG, with_unprotected
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.weighted import GRID
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
@@ -115,7 +115,7 @@ def test_every_method_has_a_note() -> None:
 def test_cards_and_notes_list_the_same(name: str) -> None:
     note, methods = NOTES[name]
     phrases = listed_in(note)
-    on_cards = {text for method in methods for text in with_bad_rows(method.proven()).unprotected}
+    on_cards = {text for method in methods for text in with_unprotected(method.proven(), BAD_ROWS).unprotected}
     for text in on_cards:
         assert [p for p in phrases if text.startswith(p)], f"{note} does not list what the card does: {text}"
     for phrase in phrases:

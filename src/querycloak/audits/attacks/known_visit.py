@@ -14,7 +14,7 @@ from querycloak.audits.attacks.singling_out import fitting_names
 from querycloak.audits.audit_data import AuditData, NameIndex, Numbers
 from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.eu_records.hierarchies import coarser_and_coarser, levels_of
+from querycloak.methods.eu_records.european_rules import coarser_and_coarser, levels_of
 from querycloak.methods.keys.attributes import OTHER
 from querycloak.releases.tables import whole_table
 

@@ -22,10 +22,9 @@ from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbere
 from querycloak.audits.guarantees.steps import Past, Step, prefixed, steps_of
 from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys, WeightedRuns
 from querycloak.language.word_model import BEGIN, END
-from querycloak.methods.keys.cell_counts import KeyCells, public_cut
+from querycloak.methods.keys.cell_counts import KeyCells
 from querycloak.methods.keys.thresholded import by_chance
-from querycloak.methods.phrases.consistency import consistent
-from querycloak.methods.phrases.counted_levels import QUERY, CountedLevels, with_marks
+from querycloak.methods.phrases.counted_levels import QUERY, CountedLevels, consistent, with_marks
 from querycloak.methods.phrases.levels import number_of_levels
 from querycloak.methods.phrases.method import QUERIES, TABLE, Phrases
 from querycloak.methods.phrases.phrase_cells import TOKENS, CellsOfPhrases
@@ -33,6 +32,7 @@ from querycloak.privacy.calibration.bound_choice import largest_score, qualities
 from querycloak.privacy.calibration.histogram import release
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.sampling.randomness import IntArray, Randomness

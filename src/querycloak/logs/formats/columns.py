@@ -22,7 +22,7 @@ def parse_mapping(text: str, attributes: Sequence[str] = ()) -> dict[str, str]:
         if not equals or not theirs:
             refuse("columns", "written like user=...,time=...,query=...", text, "rank=... and url=... may follow")
         if ours in mapping:
-            raise ParameterError(Sentence("{columns} maps {ours!r} twice; say once which column it is", ours=ours))
+            raise ParameterError.of("{columns} maps {ours!r} twice; say once which column it is", ours=ours)
         mapping[ours] = theirs
     return checked_mapping(mapping, attributes)
 
@@ -42,12 +42,10 @@ def checked_mapping(mapping: Mapping[str, str], attributes: Sequence[str] = ()) 
     unknown = [name for name in mapping if name not in accepted]
     if unknown:
         known = ", ".join(accepted)
-        raise ParameterError(
-            Sentence("{columns} maps {unknown!r}, which is none of {known}", unknown=unknown[0], known=known)
-        )
+        raise ParameterError.of("{columns} maps {unknown!r}, which is none of {known}", unknown=unknown[0], known=known)
     if all(name in mapping for name in VIEW_COLUMNS):
-        raise ParameterError(
-            Sentence("{columns} maps clicked and shown: a row is one result (clicked), or one search (shown); say one")
+        raise ParameterError.of(
+            "{columns} maps clicked and shown: a row is one result (clicked), or one search (shown); say one"
         )
     return dict(mapping)
 
@@ -56,13 +54,11 @@ def check_complete(mapping: Mapping[str, str], shown: str) -> None:
     """Refuse a mapping that lacks what a row needs; `shown` says what may be said about the table's columns."""
     lacking = [name for name in REQUIRED if name not in mapping]
     if lacking:
-        raise MissingColumn(
-            Sentence(
-                "{columns} must say user, time and query, and lacks {lacking}: {mapping}; {shown}",
-                lacking=" and ".join(lacking),
-                mapping=mapping_of(*REQUIRED),
-                shown=shown,
-            )
+        raise MissingColumn.of(
+            "{columns} must say user, time and query, and lacks {lacking}: {mapping}; {shown}",
+            lacking=" and ".join(lacking),
+            mapping=mapping_of(*REQUIRED),
+            shown=shown,
         )
 
 
@@ -94,14 +90,12 @@ def resolve(
         check_complete(mapping, shown)
     lacking = [ours for ours in REQUIRED if ours not in mapping]
     if lacking:
-        raise MissingColumn(
-            Sentence(
-                "{label} has no column {names}: say which columns are ours with {mapping}; {shown}",
-                label=label,
-                names=" and no column ".join(lacking),
-                mapping=mapping_of(*REQUIRED),
-                shown=shown,
-            )
+        raise MissingColumn.of(
+            "{label} has no column {names}: say which columns are ours with {mapping}; {shown}",
+            label=label,
+            names=" and no column ".join(lacking),
+            mapping=mapping_of(*REQUIRED),
+            shown=shown,
         )
     absent = [theirs for theirs in mapping.values() if theirs not in names]
     if absent:

@@ -62,7 +62,7 @@ _NO_TEXT_SHARE = 0.02
 
 
 class Reader(Protocol):
-    """One format, ready to read."""
+    """A format, with its reader."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -143,9 +143,7 @@ def choose_reader(
         doubts += [doubt] if doubt else []
         named = False
     if time_format is not None and names[0] not in TABLES:
-        raise ParameterError(
-            Sentence("{time_format} goes with tables; times of {name} logs are always alike", name=names[0])
-        )
+        raise ParameterError.of("{time_format} goes with tables; times of {name} logs are always alike", name=names[0])
     recognised = Recognised(names[0], named, doubts[0] if doubts else None)
     used = heads[0].encoding
     if kind in TABLES:
@@ -154,13 +152,11 @@ def choose_reader(
         return recognised, UbiReader(used, attributes)
     form = _DECLARED[kind]
     if attributes:
-        raise MissingColumn(
-            Sentence(
-                "{name} logs have no column {attribute}: they have {accepted}",
-                name=kind,
-                attribute=attributes[0],
-                accepted=form.accepted,
-            )
+        raise MissingColumn.of(
+            "{name} logs have no column {attribute}: they have {accepted}",
+            name=kind,
+            attribute=attributes[0],
+            accepted=form.accepted,
         )
     return recognised, declared_reader(form, heads, form.encoding if encoding is None else used)
 
@@ -188,8 +184,8 @@ def _checked_options(
     if columns is None:
         return log_format, None
     if log_format not in (None, *TABLES):
-        raise ParameterError(
-            Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
+        raise ParameterError.of(
+            "{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format
         )
     return log_format or "table", checked_mapping(columns, attributes)
 
@@ -258,20 +254,18 @@ def _sniff(head: Head, by_name: str | None = None) -> tuple[str, Sentence | None
         return fitting[0], None if shares[fitting[0]] == 1 else _lines_doubt(head, fitting[0])
     if fitting:
         several = " or ".join(fitting)
-        raise UnknownFormat(
-            Sentence("{label} could be {several}: say which with {log_format}", label=head.label, several=several)
+        raise UnknownFormat.of(
+            "{label} could be {several}: say which with {log_format}", label=head.label, several=several
         )
     if len(head.data) - len(head.data.translate(None, _NO_TEXT)) > _NO_TEXT_SHARE * len(head.data):
-        raise UnknownFormat(
-            Sentence("{label} is not text (a binary file?). Accepted are {formats}", label=head.label, formats=ACCEPTED)
+        raise UnknownFormat.of(
+            "{label} is not text (a binary file?). Accepted are {formats}", label=head.label, formats=ACCEPTED
         )
-    raise UnknownFormat(
-        Sentence(
-            "the format of {label} is not known. Accepted are {formats}; {way_out}",
-            label=head.label,
-            formats=ACCEPTED,
-            way_out=Sentence("name it with {log_format}") if by_name is None else _name_columns(head),
-        )
+    raise UnknownFormat.of(
+        "the format of {label} is not known. Accepted are {formats}; {way_out}",
+        label=head.label,
+        formats=ACCEPTED,
+        way_out=Sentence("name it with {log_format}") if by_name is None else _name_columns(head),
     )
 
 
@@ -310,7 +304,8 @@ def _compression_doubt(file: LogFile) -> Sentence:
 def _table_kind(heads: list[Head]) -> tuple[str, Sentence | None]:
     """Parquet, JSON lines or a CSV, and evidence against it."""
     shares = {head.label: braces_share(head) for head in heads if not head.is_parquet}
-    kinds = {"parquet" if head.is_parquet else _text_kind(shares[head.label]) for head in heads}
+    kinds = {"jsonl" if share >= FITTING_SHARE else "csv" for share in shares.values()}
+    kinds |= {"parquet"} if any(head.is_parquet for head in heads) else set()
     if len(kinds) > 1:
         raise UnknownFormat("the log's files are of several formats: read Parquet, JSON lines and other text apart")
     mixed = [label for label, share in shares.items() if share not in (0, 1)]
@@ -335,7 +330,3 @@ def _has_header(head: Head, columns: Mapping[str, str] | None) -> bool:
     if columns is None:
         return header_share(head) > 0
     return set(columns.values()) <= set(fields_of(head.lines[0], separator_of(head), head.encoding))
-
-
-def _text_kind(braces: float) -> str:
-    return "jsonl" if braces >= FITTING_SHARE else "csv"

@@ -20,7 +20,6 @@ from querycloak.logs.formats.json_objects import (
     as_text,
     member,
     member_in_any_case,
-    objects_of,
     parse_object,
     spans_of,
 )
@@ -43,7 +42,6 @@ from querycloak.logs.reading.encodings import to_utf8
 from querycloak.logs.reading.files import LogFile
 from querycloak.logs.reading.schema import CLICKED, COLUMNS, MARKED_ROWS, REQUIRED, SHOWN
 from querycloak.logs.reading.times import TimeParser, iso_or_epoch
-from querycloak.sentence import Sentence
 from querycloak.text.spans import Mask, Spans, with_others
 
 _ABSENT = object()
@@ -59,7 +57,7 @@ class JsonTexts(NamedTuple):
     not_objects: Mask
     without_query: Mask
     true: Mask
-    """Which objects have the truth value `true` in the column `clicked`, or no such column if none is mapped."""
+    """Objects whose `clicked` is true; without a column mapping, also those that have no `clicked`."""
 
 
 @dataclass(frozen=True)
@@ -148,14 +146,12 @@ class JsonColumns:
         if any(all(self.has(record, ours) for ours in REQUIRED) for record in objects):
             return
         names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]
-        raise MissingColumn(
-            Sentence(
-                "no object of {label} has the columns {names}: say which they are with {mapping} "
-                "(dotted paths such as event.query)",
-                label=label,
-                names=", ".join(names),
-                mapping=mapping_of(*REQUIRED),
-            )
+        raise MissingColumn.of(
+            "no object of {label} has the columns {names}: say which they are with {mapping} "
+            "(dotted paths such as event.query)",
+            label=label,
+            names=", ".join(names),
+            mapping=mapping_of(*REQUIRED),
         )
 
 
@@ -233,4 +229,4 @@ def json_reader(
 def _objects_of(files: list[LogFile], encoding: str) -> Iterator[JsonObject | None]:
     for number, file in enumerate(files):
         for block in read_blocks(file, Part(number), numbered=False):
-            yield from objects_of(block.records(), encoding)[0]
+            yield from map(parse_object, to_utf8(block.records(), encoding)[0].texts())

@@ -125,7 +125,7 @@ class WantedMembers:
 
 
 def _read_only(data: Bytes) -> Bytes:
-    """The same bytes, of the one kind that the scanner is compiled for."""
+    """A read-only view of the bytes: the scanner is compiled for this type alone."""
     same = data.view()
     same.setflags(write=False)
     return same

@@ -1,4 +1,4 @@
-"""Records as JSON objects, and the members of these."""
+"""Records as JSON objects, and members of objects."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from querycloak.logs.reading.encodings import to_utf8
-from querycloak.text.spans import Mask, Spans
+from querycloak.text.spans import Spans
 
 JsonObject = dict[str, Any]
 
 
-def objects_of(records: Spans, encoding: str) -> tuple[list[JsonObject | None], Mask]:
-    """The object of each record, none where there is no object; and which records cannot be decoded."""
-    decoded, undecodable = to_utf8(records, encoding)
-    return [parse_object(record) for record in decoded.texts()], undecodable
-
-
 def parse_object(line: bytes) -> JsonObject | None:
-    """The JSON object of a line, after an index name and a tab if there is one."""
+    """The JSON object of a line, which may follow an index name and a tab; None if the line has no object."""
     if not line.startswith(b"{"):
         line = line.partition(b"\t")[2]
     try:
@@ -31,7 +24,7 @@ def parse_object(line: bytes) -> JsonObject | None:
 
 
 def member(value: Any, path: str, missing: Any = None) -> Any:
-    """Value at a dotted path: a key of that whole name first, then step by step."""
+    """The value at a dotted path: that of a key with the whole name, else step by step."""
     if not isinstance(value, dict):
         return missing
     if path in value:
@@ -41,19 +34,19 @@ def member(value: Any, path: str, missing: Any = None) -> Any:
 
 
 def member_in_any_case(value: Any, name: str, missing: Any = None) -> Any:
-    """Value under a key: of that very name first, then of one that differs in case."""
+    """The value of the key with this name, else of one that differs in case alone."""
     if not isinstance(value, dict):
         return missing
     if name in value:
         return value[name]
-    for key in value:  # many objects lack a url: lengths are compared first, for that is fast
+    for key in value:  # comparing lengths first is faster, because many objects lack a url
         if len(key) == len(name) and key.lower() == name:
             return value[key]
     return missing
 
 
 def as_text(value: Any) -> str | None:
-    """Texts and whole numbers as text; anything else, and an empty text, is missing."""
+    """A text or a whole number as a text; None for an empty text and for any other value."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, int) and not isinstance(value, bool):

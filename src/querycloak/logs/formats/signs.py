@@ -1,7 +1,7 @@
-"""Signs of formats: lines, headers and keys that one format has and others do not.
+"""Signs of formats: lines, headers and keys that one format has and others lack.
 
-One user must not decide the format of a log. So if the owner has not named the format, a release is made only if all
-first lines fit it, and no row of the whole log is written as in another format (L111).
+No single user may decide the format of a log. If the owner has not named it, a release is made only if all first
+lines fit one format, and no row of the whole log is written in another (L111).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNREAD = (WRONG_FIELDS, UNREADABLE_TIME, NOT_AN_OBJECT)
 
 @dataclass(frozen=True)
 class Head:
-    """The beginning of a file."""
+    """The first bytes and lines of a file."""
 
     label: str
     data: bytes
@@ -42,41 +42,42 @@ class Head:
 
     @property
     def filled(self) -> list[bytes]:
-        """The lines that hold anything."""
+        """The lines that are not blank."""
         return [line for line in self.lines if line.strip()]
 
     def has_header_of(self, form: DelimitedFormat) -> bool:
-        """True if it begins with the header of a format that has one."""
+        """True if the first line is this format's header; False for a format without a header."""
         return bool(form.header) and _is_header(self.lines[0], form)
 
 
 def looks_like_names(names: Sequence[str]) -> bool:
-    """True if these can be column names; if not they may be somebody's data."""
+    """True if these can be column names; other texts may be somebody's data."""
     return len(names) > 1 and len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
 
 
 def could_be_names(names: Sequence[str]) -> bool:
-    """True if none of these is a number, a time, an address or a long text, as fields of a row are."""
+    """True if none of these is a number, a time, an address or a long text, which only rows hold."""
     return len(set(names)) == len(names) and all(0 < len(name) <= 64 and not _NO_NAME.search(name) for name in names)
 
 
 def separator_of(head: Head) -> bytes:
-    """The separator that cuts the first line into most fields."""
+    """The separator that occurs most often in the first line."""
     return max(SEPARATORS, key=head.lines[0].count)
 
 
 def fields_of(line: bytes, separator: bytes, encoding: str) -> list[str]:
-    """The fields of a line: column names, if it is a header."""
+    """The fields of a line, such as the column names of a header; none if it is no line of a table."""
     text = line.decode(encoding, "replace")
     try:
         return [name.strip() for name in next(csv.reader([text], delimiter=separator.decode()), [])]
-    except csv.Error:  # nothing that could be a header
+    except csv.Error:
         return []
 
 
 def has_our_columns(value: JsonObject | None) -> bool:
-    """True if an object has all that a row needs, under our own names."""
-    return all(member_in_any_case(value, name, _PATTERNS) is not _PATTERNS for name in REQUIRED)
+    """True if an object has every required column under its own name; a null counts, too."""
+    absent = object()
+    return all(member_in_any_case(value, name, absent) is not absent for name in REQUIRED)
 
 
 def share_of(lines: list[bytes], fits: Callable[[bytes], object]) -> float:
@@ -85,7 +86,7 @@ def share_of(lines: list[bytes], fits: Callable[[bytes], object]) -> float:
 
 
 def declared_share(head: Head, form: DelimitedFormat) -> float:
-    """Share of the first lines that are written as in this format; its header is a sign by itself."""
+    """Share of the first lines that are written in this format; a header counts as a fitting share."""
     rows = [line for line in head.filled if not (form.header and _is_header(line, form))]
     share = share_of(rows, _PATTERNS[form.name].fullmatch)
     if not head.has_header_of(form):
@@ -98,7 +99,7 @@ def _is_header(line: bytes, form: DelimitedFormat) -> bool:
 
 
 def header_share(head: Head) -> float:
-    """Share of the first lines that fit a table whose header has our own column names."""
+    """Share of the first lines that fit a header with the column names of querycloak; 0 without such a header."""
     separator = separator_of(head)
     names = fields_of(head.lines[0], separator, head.encoding)
     if not looks_like_names(names) or not set(REQUIRED) <= {name.lower() for name in names}:
@@ -109,29 +110,32 @@ def header_share(head: Head) -> float:
 
 
 def our_json_share(head: Head) -> float:
-    """Share of the first lines that are JSON objects with our own names."""
+    """Share of the first lines that are JSON objects with the column names of querycloak."""
     return share_of(head.filled, lambda line: has_our_columns(parse_object(line)))
 
 
 def braces_share(head: Head) -> float:
-    """Share of the first lines that begin as JSON objects do."""
+    """Share of the first lines that begin with a brace."""
     return share_of(head.filled, lambda line: line.startswith(b"{"))
 
 
 def mark_other_formats(codes: Codes, records: Spans, own: str, *, all_rows: bool = False) -> Codes:
-    """L111: rows that could not be read and are written as in another format; with `all_rows`, all rows of another."""
-    asked = np.ones(len(codes), np.bool_) if all_rows else np.isin(codes, _UNREAD)
-    if not asked.any():
+    """The codes, with L111 for unreadable rows that are written in another format than `own`.
+
+    all_rows: look at readable rows, too.
+    """
+    suspects = np.ones(len(codes), np.bool_) if all_rows else np.isin(codes, _UNREAD)
+    if not suspects.any():
         return codes
     marked = codes.copy()
-    marked[np.flatnonzero(asked)[_of_other_formats(records.where(asked), own)]] = OTHER_FORMAT
+    marked[np.flatnonzero(suspects)[_of_other_formats(records.where(suspects), own)]] = OTHER_FORMAT
     return marked
 
 
 def mark_other_objects(
     codes: Codes, records: Spans, unread: int, is_other: Callable[[JsonObject | None], bool]
 ) -> Codes:
-    """L111: objects with the code `unread` that look like those of another format."""
+    """The codes, with L111 for objects of the code `unread` that another format may hold."""
     suspects = np.flatnonzero(codes == unread).tolist()
     others = [index for index in suspects if is_other(parse_object(records.bytes_at(index)))]
     if not others:

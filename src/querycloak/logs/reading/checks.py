@@ -104,7 +104,7 @@ class Candidates:
     attributes: Mapping[str, Spans] = field(default_factory=dict)
     """Texts of the attributes that the owner named; an empty one is missing."""
     clicked: Clicked | None = None
-    """Of logs with a row for each result shown; None: every row with a url is a click."""
+    """Clicks in a log with a row for each result shown; None: every row with a url is a click."""
     shown: pa.ListArray | None = None
     """Results shown for the search of each row; None: not read."""
 

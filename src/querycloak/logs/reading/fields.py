@@ -31,7 +31,7 @@ class Fields:
         return Fields([span.where(mask) for span in self.spans], self.counts[mask])
 
     def blank(self, mask: Mask) -> Fields:
-        """The same, with all fields of some records emptied."""
+        """The fields, those of the records under the mask emptied."""
         return Fields([span.blank(mask) for span in self.spans], self.counts)
 
 
@@ -76,14 +76,14 @@ def integers(texts: Spans) -> tuple[NDArray[np.int32], Mask]:
 
 
 def first_words(texts: Spans) -> Spans:
-    """Each text up to its first blank."""
+    """The texts up to their first blanks."""
     ends = texts.ends.copy()
     _cut_at_blank(texts.data, texts.starts, ends)
     return Spans(texts.data, texts.starts, ends)
 
 
 def without_brackets(texts: Spans) -> Spans:
-    """Each text without the square brackets around it, if it has both."""
+    """The texts without square brackets around them, if they have both."""
     starts, ends = texts.starts.copy(), texts.ends.copy()
     _unbracket(texts.data, starts, ends)
     return Spans(texts.data, starts, ends)

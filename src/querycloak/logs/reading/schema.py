@@ -47,7 +47,7 @@ CLICKED = pa.field("clicked", pa.bool_(), metadata={"meaning": "whether the resu
 SHOWN = pa.field("shown", pa.list_(pa.string()), metadata={"meaning": "ids of the results shown, by rank"})
 VIEWS: tuple[str, ...] = ("user", "time", "query", "url", "rank", "clicked")
 VIEW_COLUMNS: tuple[str, ...] = (CLICKED.name, SHOWN.name)
-"""How a log says what was shown: a row for each result, or a list for each search; it has one of them or none."""
+"""Columns about results shown: `clicked` with a row for each result, or `shown`, a list; a log has one or neither."""
 
 
 def with_records(schema: pa.Schema, attributes: Sequence[str], views: pa.Field | None = None) -> pa.Schema:

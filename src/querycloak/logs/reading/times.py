@@ -40,12 +40,12 @@ def iso_or_epoch(texts: Spans) -> tuple[Microseconds, Mask]:
 
 
 def day_first(texts: Spans) -> tuple[Microseconds, Mask]:
-    """The same, and `01/03/2006 07:17` is in March."""
+    """Times as `iso_or_epoch` reads them, with the day first: `01/03/2006 07:17` is in March."""
     return _parse_dated(texts, _DAY_FIRST)
 
 
 def month_first(texts: Spans) -> tuple[Microseconds, Mask]:
-    """The same, and `01/03/2006 07:17` is in January."""
+    """Times as `iso_or_epoch` reads them, with the month first: `01/03/2006 07:17` is in January."""
     return _parse_dated(texts, _MONTH_FIRST)
 
 

@@ -1,4 +1,4 @@
-"""Shortening of clicked addresses: query strings, fragments, passwords and session ids carry secrets."""
+"""Shortening of clicked addresses, whose query strings, fragments, passwords and session ids carry secrets."""
 
 from __future__ import annotations
 
@@ -11,31 +11,26 @@ from querycloak.text.normalisation import MAY_HIDE, without_hidden
 from querycloak.text.spans import Mask, Positions, Spans
 
 _CARRIES, _MAY_HIDE = 1, 2
-# What a byte tells about an address: that something may have to be cut from it, that something may be hidden in it.
+# Flags of each byte: the address may have a part to be cut (_CARRIES), or a hidden character (_MAY_HIDE).
 _NOTICED = np.zeros(256, np.uint8)
 _NOTICED[list(b"#;?@")] = _CARRIES
 _NOTICED[MAY_HIDE] |= _MAY_HIDE
 
 
 def url_texts(urls: Spans, choices: Choices, *, with_scheme_only: bool = False) -> Spans:
-    """The addresses as the log will show them; normalised they hold nothing that a terminal would obey."""
+    """The addresses as the log will show them: trimmed, shortened, and normalised if the owner chose so.
+
+    with_scheme_only: texts without `://` are object ids, not addresses, and stay as they are.
+    """
     urls = urls.trimmed()
     noticed = urls.noticed(_NOTICED)
     kept = _shortened(urls, noticed & _CARRIES > 0, choices.keep_url, with_scheme_only=with_scheme_only)
+    # A normalised address holds no control character that a terminal would obey.
     return without_hidden(kept, noticed & _MAY_HIDE > 0) if choices.normalise else kept
 
 
-def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> Spans:
-    """Kept part of the addresses.
-
-    `path` drops what follows `?`, `#` or `;`, and any `name:password@`; `host` drops the path and scheme too.
-
-    With `with_scheme_only`, texts without `://` are object ids, not addresses, and stay as they are.
-    """
-    return _shortened(urls, urls.noticed(_NOTICED) & _CARRIES > 0, keep, with_scheme_only=with_scheme_only)
-
-
 def _shortened(urls: Spans, carrying: Mask, keep: KeepUrl, *, with_scheme_only: bool) -> Spans:
+    """`path` drops what follows `?`, `#` or `;`, and any `name:password@`; `host` drops the path and scheme too."""
     if keep == "full" or (keep == "path" and not carrying.any()):
         return urls
     data, starts, ends = urls.data, urls.starts.copy(), urls.ends.copy()
@@ -57,7 +52,7 @@ def _without_logins(
     logins: Positions,
     rows: NDArray[np.int64],
 ) -> Positions:
-    """Move the scheme up against the host, over the name and password; where the addresses then begin."""
+    """Move the scheme next to the host, over the name and password; returns the new starts of the addresses."""
     moved = starts.copy()
     for row in rows:
         scheme = data[starts[row] : hosts[row]].copy()
@@ -95,7 +90,7 @@ def _cut(data, starts, ends, hosts, logins, host_only, with_scheme_only):  # typ
 
 @inlined
 def _carries(data, start, end):  # type: ignore[no-untyped-def]
-    """True if there is anything to cut: most addresses have none of these."""
+    """True if an address holds one of `#;?@`, hence a part to cut; most addresses do not."""
     for i in range(start, end):  # noqa: SIM110
         if data[i] in (35, 59, 63, 64):
             return True
@@ -104,7 +99,7 @@ def _carries(data, start, end):  # type: ignore[no-untyped-def]
 
 @part
 def _host(data, start, end):  # type: ignore[no-untyped-def]
-    """Start of the host or its login: behind `://` or a leading `//`, or at the start."""
+    """Start of the host or of its login: after `://` or a leading `//`, else the start of the address."""
     for i in range(start, end):
         if data[i] == 47:
             leading = i == start and i + 1 < end and data[i + 1] == 47

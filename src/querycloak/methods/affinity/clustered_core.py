@@ -90,7 +90,7 @@ class _People:
 
     @classmethod
     def of(cls, engine: Engine, uses: ir.Table, expansions: ir.Table, enough: int) -> _People:
-        """By joining uses with the vertices of their queries."""
+        """Join uses with the vertices of their queries."""
         pairs = engine.stage(uses.join(expansions.drop_null("vertex"), "query").select("vertex", "user").distinct())
         counts = engine.stage(pairs.group_by("vertex").agg(n=pairs.count()))
         hubs = counts.filter(counts.n >= enough).select("vertex")
@@ -146,10 +146,10 @@ def _rows(engine: Engine, table: ir.Table) -> int:
 
 
 def _core_here(edges: pa.Table, users: pa.Table, enough: int) -> pa.Table:
-    """The same by this process. Who is listed but has no list surely stays."""
+    """The core, computed in this process; a vertex without a list of neighbours is a hub and stays."""
     lexicon, people = Lexicon(), Lexicon()
-    vertices, others, owners = (_numbers(lexicon, each) for each in (edges["vertex"], edges["other"], users["vertex"]))
-    numbers = _numbers(people, users["user"])
+    vertices, others, owners = (lexicon.add_all(each) for each in (edges["vertex"], edges["other"], users["vertex"]))
+    numbers = people.add_all(users["user"])
     open_vertices, place = np.unique(vertices, return_inverse=True)
     stays = np.ones(len(lexicon), np.bool_)
     stays[open_vertices] = False
@@ -157,7 +157,3 @@ def _core_here(edges: pa.Table, users: pa.Table, enough: int) -> pa.Table:
     graph = Graph(stays, open_vertices.astype(np.int64), neighbours, Lists.of_pairs(owners, numbers, len(lexicon)))
     in_core = (core_degrees(graph, len(people), enough) >= enough)[vertices]
     return pa.table({"vertex": edges["vertex"].filter(pa.array(in_core)).unique()}, pa.schema({"vertex": pa.binary()}))
-
-
-def _numbers(lexicon: Lexicon, texts: pa.ChunkedArray) -> NDArray[np.int32]:
-    return np.concatenate([np.empty(0, np.int32), *(lexicon.add(chunk) for chunk in texts.chunks)])

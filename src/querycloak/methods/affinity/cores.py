@@ -91,7 +91,7 @@ class Cores:
         return cls(index, users, core_degrees(whole, expanded.number_of_users, most))
 
     def of_queries(self, expanded: Expanded) -> NDArray[np.int32]:
-        """Each query's degree: 0 for queries that are dropped, their own users for those without concepts."""
+        """Degree of each query: 0 for dropped queries, the number of their own users for those without concepts."""
         of_vertex = np.zeros(len(self.index), np.int32)
         of_vertex[self.index.order] = self.degrees
         degrees = np.where(expanded.vertex == UNEXPANDABLE, expanded.own_users, 0).astype(np.int32)
@@ -109,7 +109,7 @@ def degrees_at(
     threads: int | None = None,
     progress: OnShare = lambda _: None,
 ) -> NDArray[np.int32]:
-    """Each query's degree, those of expandable ones counted up to `most`."""
+    """Degree of each query; those of expandable queries are counted up to `most`."""
     weights = expansion.concepts.weights
     cores = Cores.of(
         expansion.expanded, weights, theta, most, max_neighbours=max_neighbours, threads=threads, progress=progress

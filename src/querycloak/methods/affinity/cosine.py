@@ -64,12 +64,9 @@ class Index:
         rank[by_rarity] = np.arange(len(weights), dtype=np.int32)
         squares = weights[by_rarity] ** 2
         ranked = Lists(vectors.starts, rank[vectors.values])
-        norms = np.empty(len(vectors), np.int64)
-        _sort_and_weigh(ranked.starts, ranked.values, squares, norms)
+        norms, prefixes = prefix_lengths(ranked, squares, theta)
         order = np.argsort(norms, kind="stable")
-        ranked, norms = ranked.take(order), norms[order]
-        prefixes = np.empty(len(ranked), np.int32)
-        _prefixes(ranked.starts, ranked.values, squares, norms, _square_share(theta), prefixes)
+        ranked, norms, prefixes = ranked.take(order), norms[order], prefixes[order]
         postings, rest, signs = _post(ranked, prefixes, squares, norms)
         return cls(ranked, squares, norms, prefixes, postings, rest, signs, order, theta)
 
@@ -151,7 +148,7 @@ def _count_postings(starts, data, prefixes, counts):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True, inline="always")
 def _sign(concept):  # type: ignore[no-untyped-def]
-    """One of 64 bits for a concept, the same wherever it occurs."""
+    """The bit of a concept, one of 64."""
     return np.uint64(1) << (np.uint64(concept) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(58))
 
 

@@ -28,7 +28,7 @@ MOST_CONCEPTS = 2048
 
 @dataclass(frozen=True)
 class Expanded:
-    """Every distinct query, in the order of the log's queries sorted by text."""
+    """The distinct queries, in order of text."""
 
     queries: pa.ChunkedArray
     own_users: NDArray[np.int32]

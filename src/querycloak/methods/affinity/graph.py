@@ -102,7 +102,7 @@ class _Scratch(NamedTuple):
     neighbours: NDArray[np.int32]
     seen: NDArray[np.int64]
     order: NDArray[np.int64]
-    """Of neighbours, where only some are kept; else there is no room."""
+    """Order of neighbours where only some are kept; empty where all are."""
 
 
 class Search:
@@ -175,7 +175,7 @@ def _in_parallel(work: Callable[[Any], Any], pieces: list[Any], threads: int) ->
 
 
 def symmetric(graph: Graph) -> Graph:
-    """The same graph with every kept edge known to both of its ends, where lists were cut short."""
+    """The graph with each kept edge in the lists of both its ends, also where lists were cut short."""
     place = np.full(len(graph.stays), -1, np.int32)
     place[graph.open] = np.arange(len(graph.open), dtype=np.int32)
     source = np.repeat(np.arange(len(graph.open), dtype=np.int32), graph.neighbours.lengths)
@@ -221,7 +221,7 @@ def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type:
 
 @part
 def _keep_largest(neighbours, count, keep, starts, order):  # type: ignore[no-untyped-def]
-    """Those with most users go first, the first of equals before the others; ascending again."""
+    """Keep the neighbours with most users, of equals the first, in ascending order."""
     for i in range(count):
         order[i] = (starts[neighbours[i]] - starts[neighbours[i] + 1]) * _PLACES + i
     sort_span(order, 0, count)

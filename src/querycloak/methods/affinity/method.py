@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.forcing_accounts import accounts_beside, forced_out_rule
-from querycloak.methods.method import Counted, Drawn, Method, Variant
+from querycloak.methods.method import Counted, CountedRows, Drawn, Method, Variant
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
@@ -124,7 +124,7 @@ class Affinity(Method):
         return int(stated(self.theta) * _MILLION)
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """From one user, if enough users asked similar queries, to `min_users` users, if there are none."""
+        """Users that a query needs: one, if enough users asked similar queries, up to `min_users`, if nobody did."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 
@@ -138,7 +138,13 @@ class Affinity(Method):
 
         uses = uses_of(log)
         log.checked()  # before the long part
-        return _Passed(self, log, uses, self._passed(log, uses))
+        passed = self._passed(log, uses)
+
+        def drawn(randomness: Randomness) -> Drawn:
+            tables = {"log": self._renamed(log, uses, passed, randomness)}
+            return Drawn(tables, counts="exact", rows=RowKind.ALIKE)
+
+        return CountedRows(drawn)
 
     def _passed(self, log: SearchLog, uses: ir.Table) -> ir.Table:
         """The queries that come out, in the engine."""
@@ -163,7 +169,7 @@ class Affinity(Method):
         enough = pa.array(degrees >= self.k)
         return log.engine.upload(pa.table({"query": expansion.expanded.queries.filter(enough)}))
 
-    def renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
+    def _renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
         """The searches for passed queries, under names that only this release has."""
         from querycloak.methods.distinct_queries import searches_of
         from querycloak.methods.keyed_digest import streamed
@@ -194,21 +200,6 @@ class Affinity(Method):
         check_log(log)
         of_kind("query", query, str, "the text of a query", "as it was asked")
         return explain(self, log, query)
-
-
-@dataclass(frozen=True)
-class _Passed:
-    """Queries that come out; their searches are streamed under new names."""
-
-    method: Affinity
-    log: SearchLog
-    uses: ir.Table
-    passed: ir.Table
-
-    def draw(self, randomness: Randomness) -> Drawn:
-        """Only names are drawn."""
-        table = self.method.renamed(self.log, self.uses, self.passed, randomness)
-        return Drawn({"log": table}, counts="exact", rows=RowKind.ALIKE)
 
 
 def _accounts(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ibis.expr.types as ir
 import numpy as np
@@ -17,13 +17,11 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.cores import Cores, Expansion, expand_log, words_of
 from querycloak.methods.affinity.cosine import neighbours_of
 from querycloak.methods.affinity.expansion import UNSAFE
+from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.affinity.ngram_concepts import GRID, users_of_words
 from querycloak.methods.distinct_queries import uses_of
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Spans
-
-if TYPE_CHECKING:
-    from querycloak.methods.affinity.method import Affinity
 
 HIGHEST_DEGREE = 1000
 SHOWN = 20
@@ -64,7 +62,7 @@ class Explained:
         return self.degree >= self.min_users
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The values of the report."""
         return {"private": True, "released": self.released, **asdict(self)}
 
 

@@ -1,7 +1,7 @@
 """Concepts: the n-grams that many users share, with their weights (affinity.md, step 1).
 
-An engine counts words, pairs and triples of words: occurrences, searches, users. The table of uses that it starts from
-has a row for each user and query: user, query, searches. A word is what stands between blanks.
+An engine counts the occurrences, searches and users of words, pairs and triples. It reads a table of uses, with a row
+for each user and query: user, query, searches. Blanks separate words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.privacy.sampling.exact import stated
-from querycloak.sentence import Sentence
 from querycloak.text.english import STOP_WORDS
 from querycloak.text.lexicon import Lexicon
 
@@ -30,7 +29,7 @@ PARTS = ("x", "y", "z")
 
 @dataclass(frozen=True)
 class WordCounts:
-    """word, occurrences, searches (that contain it), uses (user and query) and whether several users have it."""
+    """Words with occurrences, searches (that contain them), uses (users' queries) and shared (by several users)."""
 
     table: ir.Table
     uses: ir.Table
@@ -44,17 +43,17 @@ class WordCounts:
             occurrences=words.searches.sum(),
             searches=words.searches.sum(where=words["first"]),
             uses=words["first"].sum(),
-            # Told by the least and the greatest user: no set of users is kept for a word that few have.
+            # The least and the greatest user decide: the engine keeps no set of users for rare words.
             shared=words.user.min() != words.user.max(),
         )
         return cls(engine.stage(counted), uses, engine)
 
     def used_by(self, least: int) -> ir.Table:
-        """Words of at least this many users: x, occurrences, searches, users (2 where two or more are asked for)."""
+        """Words of at least this many users: x, occurrences, searches and users, which is 2 if `least` is."""
         if least <= 2:
             several = self.table.filter(self.table.shared)
             return several.select("x", "occurrences", "searches", users=ibis.literal(2, "int64"))
-        # Users are at most as many as uses, so most words need no counting of users.
+        # A word has at most as many users as uses, so users of most words need not be counted.
         likely = self.table.filter(self.table.uses >= least)
         exploded = _words(self.uses)
         first = exploded.filter(exploded["first"]).select("x", "user").semi_join(likely, "x")
@@ -64,16 +63,16 @@ class WordCounts:
 
 
 def users_of_words(uses: ir.Table, words: Sequence[str]) -> ir.Table:
-    """x and users: the number of users of each of these words."""
+    """x and users: these words with their numbers of users."""
     every = _words(uses)
     wanted = every.filter(every.x.isin(list(words)))
     return wanted.group_by("x").agg(users=wanted.user.nunique())
 
 
 def longer_grams(uses: ir.Table, length: int, shorter: ir.Table, least: int) -> ir.Table:
-    """n-grams of at least this many users, with their occurrences; both their ends must be among the shorter ones.
+    """n-grams of at least this many users, with their occurrences.
 
-    An n-gram has no more users than each of its parts, so nothing is lost by that.
+    shorter: the (n-1)-grams of at least as many users. Others begin and end no such n-gram, and are not looked at.
     """
     names = PARTS[:length]
     table = _placed(uses, length)
@@ -89,7 +88,7 @@ def longer_grams(uses: ir.Table, length: int, shorter: ir.Table, least: int) -> 
 
 
 def distinct_grams(uses: ir.Table, length: int) -> ir.Table:
-    """Every n-gram of this length once."""
+    """The distinct n-grams of this length."""
     table = _placed(uses, length)
     return table.select(
         **{name: table.words[table.place + offset] for offset, name in enumerate(PARTS[:length])}
@@ -97,7 +96,7 @@ def distinct_grams(uses: ir.Table, length: int) -> ir.Table:
 
 
 def total_occurrences(uses: ir.Table) -> ir.Table:
-    """One row: the number of n-grams of each length, repeats included."""
+    """One row with the number of n-grams of each length, repeats included."""
     blanks = (uses.query.length() - uses.query.replace(" ", "").length()).cast("int64")
     words = ibis.ifelse(uses.query == "", 0, blanks + 1)
     counted = uses.select("searches", words=words)
@@ -118,13 +117,13 @@ def _placed(uses: ir.Table, length: int) -> ir.Table:
 
 
 def _words(uses: ir.Table) -> ir.Table:
-    """Every word of every use, and whether it is the first of its kind in its query."""
+    """Each word of each use; first: whether the same word stands nowhere before it in the query."""
     table = _placed(uses, 1)
     word = table.words[table.place]
     return table.select("user", "searches", x=word, first=table.words.index(word) == table.place)
 
 
-# Weights are whole numbers of 1/1024, so that every cosine is compared with theta in whole numbers.
+# Weights are multiples of 1/1024, so that cosines and theta are compared as whole numbers.
 GRID = 1 << 10
 NO_CONCEPT = -1
 Floats = NDArray[np.float64]
@@ -134,11 +133,11 @@ Numbers = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Concepts:
-    """The concepts of a log, and the facts about its words that expansion of queries needs.
+    """The concepts of a log, and the safe words, which enough users have for an expanded query to hold them.
 
-    `text` numbers the words that are frequent or that enough users have (`safe`); whether others are safe is told by
-    `unknown_is_safe`, for queries whose words have been looked at before. A pair is keyed by
-    (first word * words + second), a triple by (place of its first pair * words + third); keys are sorted.
+    words: the frequent and the safe words. unknown_is_safe: whether all other words are safe; true for queries whose
+    words were checked before. The key of a pair is first word * words + second word, that of a triple the place of its
+    first pair * words + third word; keys are sorted.
     """
 
     words: Lexicon
@@ -157,40 +156,40 @@ class Concepts:
 
 
 def least_users(concept_users: float, users: int) -> int:
-    """Number of users that a concept needs: a number, or a share of the log's users rounded down; at least two."""
+    """Least number of users of a concept: a number, or a share of the log's users rounded down; at least two."""
     exact = stated(concept_users)
     return max(2, math.floor(exact * users) if exact < 1 else math.ceil(exact))
 
 
 def word_weights(searches: Integers) -> Floats:
-    """log2(N + 1), N the searches that contain the word."""
+    """log2(N + 1), with N the searches that contain the word."""
     return np.log2(searches.astype(np.float64) + 1)
 
 
 def pair_weights(pair: Floats, first: Floats, second: Floats) -> Floats:
-    """Mutual information of two words of which one follows the other (Church and Hanks, 1990), plus one inside."""
+    """Mutual information of two adjacent words (Church and Hanks, 1990), with 1 added inside the logarithm."""
     return np.log2(pair / (first * second) + 1)
 
 
 def triple_weights(triple: Floats, words: Sequence[Floats], xy: Floats, yz: Floats) -> Floats:
-    """Mutual information of three words in a row (Su, Hsu and Saillard, 1991), plus one inside."""
+    """Mutual information of three adjacent words (Su, Hsu and Saillard, 1991), with 1 added inside the logarithm."""
     x, y, z = words
     return np.log2(triple / (x * y * z + x * yz + xy * z) + 1)
 
 
 def on_grid(weights: Floats) -> Integers:
-    """Weights in whole numbers of 1/1024, at least one of them."""
+    """Weights as multiples of 1/1024, at least one of them."""
     return np.maximum(1, np.rint(weights * GRID)).astype(np.int64)
 
 
 def mine_concepts(engine: Engine, uses: ir.Table, concept_users: float, min_word_users: int) -> Concepts:
-    """Count n-grams in the engine; returns the frequent ones, and the words of enough users."""
+    """Count n-grams in the engine and return the concepts and the words of at least `min_word_users` users."""
     counts = WordCounts.of(engine, uses)
     return concepts_of(counts, concept_users, counts.used_by(min_word_users).select("x"))
 
 
 def concepts_of(counts: WordCounts, concept_users: float, safe_words: ir.Table | None) -> Concepts:
-    """The frequent n-grams; without safe words, for queries whose words all are."""
+    """The frequent n-grams as concepts; safe_words: None if all words of the queries are safe."""
     engine, uses = counts.engine, counts.uses
     users = engine.fetch(uses.agg(users=uses.user.nunique()))["users"][0].as_py()
     least = least_users(concept_users, users)
@@ -206,14 +205,12 @@ def concepts_of(counts: WordCounts, concept_users: float, safe_words: ir.Table |
     concepts = _concepts(frequent, [int(totals[f"grams_{n}"] or 0) for n in range(1, LONGEST + 1)], safe)
     if not len(concepts):
         kind = "of its users (a share; two users at least)" if concept_users < 1 else "users"
-        raise InputError(
-            Sentence(
-                "this log has no concepts: no word or phrase that says something was used by {number:g} {kind} "
-                "({concept_users}); {lower}use k-anonymity, which needs none",
-                number=concept_users,
-                kind=kind,
-                lower="" if concept_users == 2 else "lower it towards 2, or ",
-            )
+        raise InputError.of(
+            "this log has no concepts: no word or phrase that says something was used by {number:g} {kind} "
+            "({concept_users}); {lower}use k-anonymity, which needs none",
+            number=concept_users,
+            kind=kind,
+            lower="" if concept_users == 2 else "lower it towards 2, or ",
         )
     return replace(concepts, unknown_is_safe=safe_words is None)
 
@@ -223,13 +220,16 @@ def _sorted(grams: pa.Table, length: int) -> pa.Table:
 
 
 def _concepts(frequent: list[pa.Table], totals: list[int], safe_words: pa.ChunkedArray) -> Concepts:
-    """Weigh the n-grams, leave out those of stop words alone, and number the rest."""
+    """Weight the n-grams, leave out those of stop words alone, and number the rest."""
     words = frequent[0]
     lexicon = Lexicon.of(words["x"])
     frequent_words = len(lexicon)
-    safe_numbers = _numbers(lexicon, safe_words)
+    safe_numbers = lexicon.add_all(safe_words)
     width = max(1, len(lexicon))
-    places = [{name: _numbers(lexicon, table[name]) for name in PARTS[:n]} for n, table in enumerate(frequent, 1)]
+    places = [
+        {name: lexicon.add_all(table[name]).astype(np.int64) for name in PARTS[:n]}
+        for n, table in enumerate(frequent, 1)
+    ]
     # Sorted by word, hence by number, hence by key: frequent words were numbered in order.
     pair_keys = places[1]["x"] * width + places[1]["y"]
     xy = np.searchsorted(pair_keys, places[2]["x"] * width + places[2]["y"])
@@ -243,8 +243,8 @@ def _concepts(frequent: list[pa.Table], totals: list[int], safe_words: pa.Chunke
         triple_weights(p_triples, [p_words[places[2][name]] for name in PARTS], p_pairs[xy], p_pairs[yz]),
     ]
     stop = pc.is_in(words["x"].cast(pa.string()), pa.array(sorted(STOP_WORDS))).to_numpy()
-    says_something = [~np.logical_and.reduce([stop[each] for each in of.values()]) for of in places]
-    numbers = _numbered(says_something)
+    kept = [~np.logical_and.reduce([stop[each] for each in of.values()]) for of in places]
+    numbers = _numbered(kept)
     word_concepts = np.full(width, NO_CONCEPT, np.int32)
     word_concepts[:frequent_words] = numbers[0]
     safe = np.zeros(width, np.bool_)
@@ -257,20 +257,15 @@ def _concepts(frequent: list[pa.Table], totals: list[int], safe_words: pa.Chunke
         pair_concepts=numbers[1],
         triple_keys=xy * width + places[2]["z"],
         triple_concepts=numbers[2],
-        weights=on_grid(np.concatenate([w[kept] for w, kept in zip(weights, says_something, strict=True)])),
+        weights=on_grid(np.concatenate([w[k] for w, k in zip(weights, kept, strict=True)])),
         names=pa.concat_arrays(
-            [_names(t, n).filter(pa.array(k)) for n, (t, k) in enumerate(zip(frequent, says_something, strict=True), 1)]
+            [_names(t, n).filter(pa.array(k)) for n, (t, k) in enumerate(zip(frequent, kept, strict=True), 1)]
         ),
     )
 
 
-def _numbers(lexicon: Lexicon, texts: pa.ChunkedArray) -> Integers:
-    numbers = [lexicon.add(chunk) for chunk in texts.chunks]
-    return np.concatenate([np.empty(0, np.int64), *numbers]).astype(np.int64)
-
-
 def _numbered(kept: list[NDArray[np.bool_]]) -> list[Numbers]:
-    """Consecutive numbers for what is kept, over several lists."""
+    """Consecutive numbers over several lists; NO_CONCEPT for entries that are not kept."""
     together = np.concatenate(kept)
     numbers = np.where(together, np.cumsum(together) - 1, NO_CONCEPT).astype(np.int32)
     return np.split(numbers, np.cumsum([len(each) for each in kept])[:-1])

@@ -84,7 +84,7 @@ class Prefixes:
 
     @classmethod
     def of(cls, weights: Integers, frequency: Integers, theta: int) -> Prefixes:
-        """By the number of vertices that have each concept."""
+        """Rank the concepts by their numbers of vertices."""
         rank = np.empty(len(weights), np.int32)
         rank[np.argsort(frequency, kind="stable")] = np.arange(len(weights), dtype=np.int32)
         return cls(weights, rank, theta)
@@ -123,7 +123,7 @@ class Pieces:
 
     @classmethod
     def of(cls, keys: Integers, vertices: Integers, most: int = MOST_IN_BLOCK) -> Pieces:
-        """By the number of vertices of all keys that have more than half of what a block may have."""
+        """Divide blocks by the vertices of keys; keys with more than half of a block's limit must be listed."""
         known = dict(zip(keys.tolist(), vertices.tolist(), strict=True))
         half = most // 2
         sizes = {key: known.get(key, half) + known.get(key + 1, half) for key in sorted({*known, *(k - 1 for k in known)})}  # noqa: E501  # fmt: skip

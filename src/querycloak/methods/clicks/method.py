@@ -103,9 +103,7 @@ class Clicks(OneTable):
 
 def refuse_clicks() -> NoReturn:
     """Refuse to count clicks: they are counted in a second release of the same budget."""
-    raise ParameterError(
-        Sentence(
-            "{count_of:clicks} is for a budget ({epsilon}, {delta}), and a draw of its own: leave {noise}, "
-            "{threshold}, {two_draws}, {counts:none} and the paper variant out"
-        )
+    raise ParameterError.of(
+        "{count_of:clicks} is for a budget ({epsilon}, {delta}), and a draw of its own: leave {noise}, "
+        "{threshold}, {two_draws}, {counts:none} and the paper variant out"
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from querycloak.engines import Engine
 from querycloak.logs.reading.schema import MINUTE, REQUIRED, pause_before
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.eu_records.hierarchies import coarser_and_coarser, levels_of
+from querycloak.methods.eu_records.european_rules import coarser_and_coarser, levels_of
 from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.keys.attributes import OTHER
 from querycloak.privacy.sampling.randomness import Randomness

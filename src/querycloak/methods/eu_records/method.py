@@ -11,7 +11,7 @@ from querycloak.logs.choices import PERIODS
 from querycloak.methods.eu_records.european_rules import NUMBERS, RULES, EuropeanRule, Kept, Times
 from querycloak.methods.forcing_accounts import accounts_of_a_rule
 from querycloak.methods.keys.attributes import grouping_of
-from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.method import Counted, CountedRows, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
@@ -21,9 +21,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.eu_records.count import SessionRecords
     from querycloak.privacy.calibration.accuracy import TableAccuracy
-    from querycloak.privacy.sampling.randomness import Randomness
 
 MEANS = (
     "Syntactic means: a rule says what rows look like, and nothing bounds what they tell about a person; there is no "
@@ -90,7 +88,7 @@ class EuRecords(Method):
         object.__setattr__(self, "by", ",".join(by) or None)
         wrong = [name for name in by if name in (*PERIODS, "session")]
         if wrong:
-            raise ParameterError(Sentence("{by} has {name!r}, which is a column of its own", name=wrong[0]))
+            raise ParameterError.of("{by} has {name!r}, which is a column of its own", name=wrong[0])
         given = {name: vars(self)[name] for name in NUMBERS if vars(self)[name] is not None}
         numbers = {**self.rule.numbers, **given}
         for name, least in _LEAST.items():
@@ -165,25 +163,10 @@ class EuRecords(Method):
     def count(self, log: SearchLog) -> Counted:
         """Cut into mini-sessions, leave out, generalise."""
         from querycloak.methods.eu_records.count import session_records
+        from querycloak.methods.keys.cell_counts import check_attributes
 
-        lacking = [name for name in self.attributes if name not in log.attributes]
-        if lacking:
-            raise ParameterError(
-                Sentence(
-                    "{by} has {names}, and the log was read without: name them with {attributes}",
-                    names=", ".join(lacking),
-                )
-            )
-        return _Sessions(log, session_records(log, self.attributes or log.attributes, self.numbers))
-
-
-@dataclass(frozen=True)
-class _Sessions:
-    """Records of sessions that have no id yet."""
-
-    log: SearchLog
-    records: SessionRecords
-
-    def draw(self, randomness: Randomness) -> Drawn:
-        """Only session ids are drawn."""
-        return Drawn({"log": self.records.named(self.log, randomness)}, counts="none", rows=RowKind.RECORDS)
+        check_attributes(log, grouping_of(self.by, None))
+        records = session_records(log, self.attributes or log.attributes, self.numbers)
+        return CountedRows(
+            lambda randomness: Drawn({"log": records.named(log, randomness)}, counts="none", rows=RowKind.RECORDS)
+        )

@@ -33,7 +33,7 @@ _FULL = "ful"
 
 
 class Matcher:
-    """Every form of every label, and the most usual concept of each."""
+    """All forms of all labels, with the first sense of each."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         known = {form: taxonomy.base(form) for form in _forms(taxonomy)}
@@ -132,9 +132,9 @@ def _users(engine: Engine, pairs: ir.Table, concepts: int, least: int) -> tuple[
     many = engine.fetch(counted.filter(counted.n >= least).select("concept"))["concept"].to_numpy()
     few = engine.fetch(pairs.semi_join(counted.filter(counted.n < least), "concept"))
     lexicon = Lexicon()
-    numbers: list[NDArray[np.int32]] = [lexicon.add(chunk) for chunk in few["user"].chunks]
+    numbers = lexicon.add_all(few["user"])
     owners = np.concatenate([few["concept"].to_numpy(), np.repeat(many, least)])
-    values = np.concatenate([*numbers, np.tile(np.arange(least, dtype=np.int32), len(many))])
+    values = np.concatenate([numbers, np.tile(np.arange(least, dtype=np.int32), len(many))])
     return Lists.of_pairs(owners, values, concepts), max(len(lexicon), least)
 
 
@@ -186,7 +186,7 @@ class Tree:
 
     @cached_property
     def top_down(self) -> NDArray[np.int64]:
-        """Every concept after its parent."""
+        """The concepts in an order with parents before children."""
         depths, above = np.zeros(len(self.parents), np.int32), self.parents
         while (above != self.root).any():
             depths += above != self.root
@@ -222,7 +222,7 @@ def _add_up(top_down, parents, root, counts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _enough(top_down, parents, starts, users, least, seen):  # type: ignore[no-untyped-def]
-    """From the leaves up: whether a concept keeps its users, its own and those handed up to it, or hands them up."""
+    """Flags of the concepts that keep their users; others, from the leaves up, pass them to their parents."""
     enough = np.zeros(parents.size, np.bool_)
     # Of each concept the last child that handed up, of each child the one before it, and where its users are listed.
     last_child, child_before = np.full(parents.size, -1, np.int64), np.full(parents.size, -1, np.int64)

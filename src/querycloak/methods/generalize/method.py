@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.forcing_accounts import accounts_of_a_rule
-from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.method import Counted, CountedRows, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
@@ -77,7 +77,13 @@ class Generalize(Method):
         from querycloak.methods.distinct_queries import uses_of
 
         uses = uses_of(log)
-        return _Generalised(log, uses, self._generalised(log, uses))
+        generalised = self._generalised(log, uses)
+
+        def drawn(randomness: Randomness) -> Drawn:
+            tables = {"log": _renamed(log, uses, generalised, randomness)}
+            return Drawn(tables, counts="exact", rows=RowKind.GENERALISED)
+
+        return CountedRows(drawn)
 
     def _generalised(self, log: SearchLog, uses: ir.Table) -> ir.Table:
         """query and concept, for the queries that come out, in the engine."""
@@ -103,20 +109,6 @@ class Generalize(Method):
                 {"query": generalised.queries.take(pa.array(kept)), "concept": shown.take(pa.array(becomes[kept]))}
             )
         )
-
-
-@dataclass(frozen=True)
-class _Generalised:
-    """Replacement of each query; searches are streamed under new names."""
-
-    log: SearchLog
-    uses: ir.Table
-    renamings: ir.Table
-
-    def draw(self, randomness: Randomness) -> Drawn:
-        """Only names are drawn."""
-        table = _renamed(self.log, self.uses, self.renamings, randomness)
-        return Drawn({"log": table}, counts="exact", rows=RowKind.GENERALISED)
 
 
 def _renamed(log: SearchLog, uses: ir.Table, renamings: ir.Table, randomness: Randomness) -> Table:

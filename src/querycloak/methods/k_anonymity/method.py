@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from querycloak.errors import ParameterError
 from querycloak.methods.forcing_accounts import accounts_of_a_rule
 from querycloak.methods.keys.attributes import grouping_of
-from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.method import Counted, CountedRows, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
-from querycloak.sentence import Parameter, Sentence
+from querycloak.sentence import Parameter
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -68,14 +68,12 @@ class KAnonymity(Method):
         self.check_choices()
         if self.preset is not None and (self.min_users is not None or self.keys is not None):
             preset = Parameter("preset", self.preset)
-            raise ParameterError(
-                Sentence("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
-            )
+            raise ParameterError.of("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
         if self.by is not None and self.preset != DMA_2024:
-            raise ParameterError(Sentence("{by} goes with {preset:dma-2024}: leave it out"))
+            raise ParameterError.of("{by} goes with {preset:dma-2024}: leave it out")
         grouping = grouping_of(self.by or DMA_ATTRIBUTES, None)
         if len(grouping.attributes) < len(grouping.by) or "quarter" in grouping.by:
-            raise ParameterError(Sentence("{by} must name columns of the log other than times: a row has its quarter"))
+            raise ParameterError.of("{by} must name columns of the log other than times: a row has its quarter")
         least = DMA_QUERY_USERS if self.preset else self.min_users
         k = whole("min_users", least, "say how many users must share a key, such as 30", least=2)
         object.__setattr__(self, "k", k)
@@ -87,14 +85,14 @@ class KAnonymity(Method):
         return grouping_of(self.by or DMA_ATTRIBUTES, None).attributes if self.preset == DMA_2024 else ()
 
     def parameters(self) -> dict[str, Any]:
-        """Given options."""
+        """The options that were given."""
         if self.preset:
             by = {"by": ",".join(self.attributes)} if self.attributes else {}
             return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS, **by}
         return {"keys": self.counted, "min_users": self.k}
 
     def proven(self) -> Guarantee:
-        """A rule about the output; no bound on what it tells."""
+        """A rule about the output; no bound on the information in it."""
         return Guarantee(
             kind="syntactic",
             unit="user",
@@ -122,11 +120,11 @@ class KAnonymity(Method):
         return f"{rule} (k_anonymity.md)"
 
     def cautions(self) -> tuple[str, ...]:
-        """Assumptions about the rule; none without the preset."""
+        """Assumptions about dma-2024; none for other rules."""
         return (_ASSUMED,) if self.preset == DMA_2024 else ()
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """The rule itself: exact counts, from this many users on."""
+        """The rule itself: keys of at least this many users, with exact counts."""
         from querycloak.methods.counted_users import NO_COUNT, TABLES
         from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 
@@ -142,14 +140,18 @@ class KAnonymity(Method):
         return {self.counted: exact(self.counted, self.k)}
 
     def count(self, log: SearchLog) -> Counted:
-        """Count distinct users and filter."""
+        """Count distinct users, and keep the keys that enough of them share."""
         if self.preset or self.counted == "clicks":
             from querycloak.methods.clicked import clicks_of
 
             clicks_of(log)
         if self.counted == "log" and not self.preset:
-            return _SharedRows(log, *_shared_in_rows(log, self.k))
-        return _SharedKeys(self._tables(log))
+            shared = _shared_in_rows(log, self.k)
+            return CountedRows(
+                lambda randomness: Drawn({"log": _pseudonymised(log, *shared, randomness)}, counts="exact")
+            )
+        tables = self._tables(log)
+        return CountedRows(lambda _: Drawn(tables, counts="exact"))
 
     def _tables(self, log: SearchLog) -> dict[str, Table]:
         """Tables of the keys shared by at least k users."""
@@ -166,7 +168,7 @@ class KAnonymity(Method):
         return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
 
     def _clicks(self, log: SearchLog) -> ir.Table:
-        """Clicks, by dma-2024 with attributes (`other` for none) and the quarter of the year."""
+        """Clicks; with attributes also the values of these (`other` for none) and the quarter of the year."""
         from querycloak.methods.keys.cell_counts import check_attributes, with_values
 
         if not self.attributes:
@@ -177,34 +179,10 @@ class KAnonymity(Method):
         return clicks.mutate(quarter=quarter)
 
 
-@dataclass(frozen=True)
-class _SharedKeys:
-    """Keys of enough users: nothing is left to be drawn."""
-
-    tables: Mapping[str, Table]
-
-    def draw(self, randomness: Randomness) -> Drawn:  # noqa: ARG002
-        """Return the counted tables; nothing is drawn."""
-        return Drawn(self.tables, counts="exact")
-
-
-@dataclass(frozen=True)
-class _SharedRows:
-    """A log with its queries and pairs of enough users computed."""
-
-    log: SearchLog
-    queries: ir.Table
-    pairs: ir.Table
-
-    def draw(self, randomness: Randomness) -> Drawn:
-        """Only names are drawn."""
-        return Drawn({"log": _pseudonymised(self.log, self.queries, self.pairs, randomness)}, counts="exact")
-
-
 def _shared_in_rows(log: SearchLog, least: int) -> tuple[ir.Table, ir.Table]:
     """Queries and pairs of at least this number of users, kept in the engine."""
     queries = log.engine.stage(_shared(log.rows, ["query"], least).select("query"))
-    # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
+    # A url may name a person, as a query may: it comes out if as many users clicked it for this query.
     pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
     return queries, log.engine.stage(pairs)
 
@@ -221,7 +199,7 @@ def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Table:
 
 
 def _pseudonymised(log: SearchLog, queries: ir.Table, pairs: ir.Table, randomness: Randomness) -> Table:
-    """Rows under names that only this release has."""
+    """Rows under user names that were made for this release."""
     import ibis
 
     from querycloak.methods.keyed_digest import streamed

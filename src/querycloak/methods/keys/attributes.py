@@ -1,4 +1,4 @@
-"""Attributes of a release: which are part of the key, which have a public domain, and the cells of those (cells.md)."""
+"""Attributes of a release: private ones are part of the key; values of public ones make cells (cells.md)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import PERIODS, checked_attributes, microseconds
 from querycloak.privacy.parameters import refusal, refuse
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
 
 OTHER = "other"
-"""The value of rows without one, and of values outside a public domain."""
+"""The value of rows without a value, or with one outside the public domain."""
 MOST_CELLS = 20_000
 """Cells that one key may have."""
 MOST_VALUES = 10_000
@@ -40,7 +39,7 @@ KNOWN_DOMAINS: Mapping[str, tuple[str, ...]] = {"iso3166": tuple(ISO3166.split()
 
 @dataclass(frozen=True)
 class Axis:
-    """A public attribute and its values in order; `first` is the number of a period's first value."""
+    """A public attribute and its values in order; `first` is the number of a period's first value, else 0."""
 
     name: str
     values: tuple[str, ...]
@@ -90,12 +89,12 @@ class Grouping:
 
     @cached_property
     def written(self) -> str | None:
-        """The domains as an option holds them: files are replaced by their values."""
+        """The domains as text of the option, with the values of a file instead of its name; None without domains."""
         texts = [f"{name}={self.names.get(name) or _written(values)}" for name, values in self.domains.items()]
         return ",".join(texts) or None
 
     def cells(self, choices: Choices) -> PublicCells:
-        """The public cells; too many are refused, from parameters alone."""
+        """The public cells; more than MOST_CELLS are refused. Depends on parameters alone."""
         axes = [
             period_axis(name, choices) if name in PERIODS else Axis(name, (*self.domains[name], OTHER))
             for name in self.public
@@ -108,7 +107,7 @@ class Grouping:
 
 
 def grouping_of(by: object, domain_of: object) -> Grouping:
-    """The attributes that were asked for, checked."""
+    """The attributes and public domains that two options name, checked; None for no option."""
     names = checked_attributes("by", _listed("by", by), also=PERIODS)
     domains: dict[str, tuple[str, ...]] = {}
     known: dict[str, str] = {}
@@ -117,7 +116,7 @@ def grouping_of(by: object, domain_of: object) -> Grouping:
         if not equals or not source:
             refuse("domain_of", "written like country=iso3166,device=FILE", piece, "a file has one value a line")
         if name not in names or name in PERIODS:
-            raise ParameterError(Sentence("{domain_of} names {name!r}, which is no attribute of {by}", name=name))
+            raise ParameterError.of("{domain_of} names {name!r}, which is no attribute of {by}", name=name)
         domains[name] = _values(source)
         if source in KNOWN_DOMAINS:
             known[name] = source
@@ -154,15 +153,15 @@ def _values(source: str) -> tuple[str, ...]:
 
 
 def _written(values: Sequence[str]) -> str:
-    """Values with semicolons between; a single one has it behind, or it would be the name of a file."""
+    """Values separated by semicolons; a single value ends with one, which tells it from the name of a file."""
     return ";".join(values) if len(values) > 1 else f"{values[0]};"
 
 
 def period_axis(name: str, choices: Choices) -> Axis:
-    """Days, weeks (by their Monday) or months between the public ends of a log."""
+    """Days, weeks (named by their Monday) or months from `since` to `until`, which are public."""
     if choices.since is None or choices.until is None:
-        raise ParameterError(
-            Sentence("{by} has {name}, so {since} and {until} must be given: they make its values public", name=name)
+        raise ParameterError.of(
+            "{by} has {name}, so {since} and {until} must be given: they make its values public", name=name
         )
     first, last = (number_of(name, moment) for moment in (microseconds(choices.since), microseconds(choices.until) - 1))
     return Axis(name, tuple(value_of(name, number) for number in range(first, last + 1)), first)

@@ -12,7 +12,7 @@ from querycloak.methods.keys.cell_plan import CELLS_PER_USER, MANY_CELLS_PER_USE
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import Counts
 from querycloak.methods.option import option
-from querycloak.privacy.budget import Budget, Given, budget_or_knobs
+from querycloak.privacy.budget import Budget, Given, budget_or_noise
 from querycloak.privacy.guarantee import Guarantee, compose
 from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Sentence
@@ -75,7 +75,7 @@ class KeysByAttributes(KeysMethod):
     @property
     def given(self) -> Given:
         """The budget, or explicit noise."""
-        return budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        return budget_or_noise(self.epsilon, self.delta, self.noise, self.threshold)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -111,11 +111,9 @@ class KeysByAttributes(KeysMethod):
     def checked_cells(self, given: Given) -> Budget:
         """The budget, if all options go with cells."""
         if not isinstance(given, Budget) or self.two_draws or self.counts == "none":
-            raise ParameterError(
-                Sentence(
-                    "public attributes are for a budget ({epsilon}, {delta}) and noisy counts of users: leave {noise}, "
-                    "{threshold}, {two_draws} and {counts:none} out"
-                )
+            raise ParameterError.of(
+                "public attributes are for a budget ({epsilon}, {delta}) and noisy counts of users: leave {noise}, "
+                "{threshold}, {two_draws} and {counts:none} out"
             )
         return given
 

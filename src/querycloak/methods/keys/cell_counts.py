@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -17,19 +16,17 @@ from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
 from querycloak.logs.choices import PERIODS
 from querycloak.logs.reading.schema import microseconds_of
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import DAY, OTHER, Axis, Grouping, PublicCells
 from querycloak.methods.keys.cell_plan import LAST_RANK, CellPlan
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
+from querycloak.methods.keys.thresholded import by_count
 from querycloak.methods.method import Counted, Drawn
-from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.histogram import release
+from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
-from querycloak.sentence import Sentence
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.releases.tables import Table
+from querycloak.releases.tables import Table
 
 RANKS = ("1", "2", "3", "4-5", "6-10", "11+")
 _LAST_OF_BIN = (1, 2, 3, 5, 10)
@@ -41,10 +38,8 @@ def check_attributes(log: SearchLog, grouping: Grouping) -> None:
     """Refuse a log that was read without the attributes."""
     lacking = [name for name in grouping.attributes if name not in log.attributes]
     if lacking:
-        raise ParameterError(
-            Sentence(
-                "{by} has {names}, and the log was read without: name them with {attributes}", names=", ".join(lacking)
-            )
+        raise ParameterError.of(
+            "{by} has {names}, and the log was read without: name them with {attributes}", names=", ".join(lacking)
         )
 
 
@@ -116,7 +111,7 @@ class KeyCells:
         total = keys.num_rows * self.width
         printed, noisy = _above(counts, total, noise, public_cut(noise, total), randomness)
         table = self.named(keys, printed // self.width, printed % self.width)
-        return _sorted(table.append_column("count", pa.array(noisy)), "count", table.column_names)
+        return by_count(table.append_column("count", pa.array(noisy)), table.column_names)
 
     def viewers(self, keys: pa.Table, counts: CellCounts, noise: Noise, randomness: Randomness) -> pa.Table:
         """The bins of which clickers, or viewers who did not click, exceed the public cut; both numbers of them."""
@@ -135,7 +130,7 @@ class KeyCells:
         names = table.column_names
         table = table.append_column("viewers", pa.array(np.maximum(numbers, 0).sum(axis=1)))
         table = table.append_column("clickers", pa.array(numbers[:, 1], mask=numbers[:, 1] < 0))
-        return _sorted(table, "viewers", names)
+        return table.sort_by([("viewers", "descending"), *((name, "ascending") for name in names)])
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,7 @@ class CellCounts:
         return np.where(self.ids[at] == wanted, self.counts[at], 0)
 
     def between(self, first: int, end: int) -> CellCounts:
-        """Those from this number to before that one, numbered from 0."""
+        """The counts of keys from `first` up to, not including, `end`; `first` becomes 0."""
         low, high = np.searchsorted(self.ids, [first, end])
         return CellCounts(self.ids[low:high] - first, self.counts[low:high])
 
@@ -215,11 +210,6 @@ def first_cells(engine: Engine, mine: ir.Table, width: int, most: int) -> CellCo
     return CellCounts(counts["id"].to_numpy().astype(np.int64), counts["n"].to_numpy().astype(np.int64))
 
 
-def public_cut(noise: Noise, cells: int) -> int:
-    """The least count above which at most one cell that nobody holds is expected."""
-    return smallest_integer(lambda cut: cells * noise.tail(cut + 1).up() <= 1, above=-1, first=1)
-
-
 def at_most(true: IntArray, cut: int, noise: Noise, randomness: Randomness) -> IntArray:
     """Noisy counts under the condition that they do not exceed the cut."""
     numbers = np.full(true.size, cut + 1, np.int64)
@@ -253,10 +243,6 @@ def _values_of(cells: PublicCells, cell: IntArray) -> list[pa.Array]:
     ]
 
 
-def _sorted(table: pa.Table, count: str, key: Sequence[str]) -> pa.Table:
-    return table.sort_by([(count, "descending"), *((name, "ascending") for name in key)])
-
-
 def users_cells(engine: Engine, rows: ir.Table, key: Sequence[str], cells: PublicCells, *, viewed: bool) -> ir.Table:
     """Each user's keys and cells once, with `within`: the cell, or with `viewed` the cell, the bin and the outcome."""
     placed = with_cell(engine, rows, cells)
@@ -279,10 +265,8 @@ def users_cells(engine: Engine, rows: ir.Table, key: Sequence[str], cells: Publi
 def ranked_views(log: SearchLog) -> ir.Table:
     """The results shown at a known rank; a log that cannot say what was shown is refused."""
     if not log.holds_views:
-        raise InputError(
-            Sentence(
-                "this log does not say which results were shown: name a column with {columns}, clicked=... or shown=..."
-            )
+        raise InputError.of(
+            "this log does not say which results were shown: name a column with {columns}, clicked=... or shown=..."
         )
     views = log.views
     return views.filter(views["rank"].notnull() & (views["rank"] >= 1))

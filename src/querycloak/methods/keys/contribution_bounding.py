@@ -35,14 +35,14 @@ def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None, *
 
 
 def first_keys(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
-    """Each user's first keys of what `once_per_key` gives: by the column `prior` if there is one, then in time."""
+    """Each user's first `most` keys: by the column `prior` if there is one, then by time; keys: from `once_per_key`."""
     _check(key, keys, most)
     prior = ["prior"] if "prior" in keys.columns else []
     return _first(keys, [*prior, "earliest", *key], most)
 
 
 def first_of_kept(engine: Engine, keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
-    """The same as `first_keys` of a table that the engine keeps: only users of more keys are put in order, once."""
+    """`first_keys` for a staged table: it sorts the keys of users beyond the bound alone."""
     _check(key, keys, most)
     users = keys.group_by("user").agg(number=keys.count())
     beyond = engine.stage(users.filter(users.number > most).select("user"))
@@ -51,7 +51,7 @@ def first_of_kept(engine: Engine, keys: ir.Table, key: Sequence[str], most: int)
 
 
 def first_records(table: ir.Table, most: int) -> ir.Table:
-    """Each user's first records, up to this number."""
+    """Each user's first `most` records."""
     _check((), table, most)
     return _first(table, [name for name in TIES if name in table.columns], most)
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.engines import Engine
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.partition_selection import CountedKeys, count_keys
 from querycloak.methods.keys.selection_plan import SplitBudget
 from querycloak.methods.method import Drawn
+from querycloak.privacy.accounting.draws import Draw
 from querycloak.privacy.calibration.bound_choice import choose_plan
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
 
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.keys.method import KeysMethod
-    from querycloak.privacy.accounting.draws import Draw
-
 Publish = Callable[[str, pa.Table], Table]
+AnyKeysMethod = TypeVar("AnyKeysMethod", bound="KeysMethod")
 
 
 class LaterTables(Protocol):
@@ -53,7 +52,7 @@ class KeyTables:
         return replace(more, tables={**tables, **more.tables}, counts=self.counts)
 
     def released(self, randomness: Randomness) -> dict[str, Table]:
-        """Each table with the keys that came out, as it is published."""
+        """The published form of each table with released keys."""
         return {table: self.published(table, each.release(randomness).table) for table, each in self.counted.items()}
 
 
@@ -67,18 +66,38 @@ def count_tables(log: SearchLog, method: KeysMethod) -> KeyTables:
     return KeyTables(counted, counts, method.published, method.later_tables(log))
 
 
+def draw_by_choice(
+    methods: Sequence[AnyKeysMethod],
+    users_by_keys: Mapping[str, Mapping[int, int]],
+    budget: SplitBudget,
+    draws_of: Callable[[AnyKeysMethod], Sequence[Draw] | None],
+    draw: Callable[[AnyKeysMethod], Drawn],
+    randomness: Randomness,
+) -> Drawn:
+    """Choose one of the methods by the exponential mechanism, then draw by it; the draw states what was chosen."""
+    at = choose_plan([each.plans for each in methods], users_by_keys, budget.choosing, randomness)
+    chosen, drawn = methods[at], draw(methods[at])
+    return replace(
+        drawn,
+        parameters={**chosen.parameters(), **drawn.parameters},
+        reach={**chosen.reach(), **drawn.reach},
+        draws=draws_of(chosen),
+        unprotected=chosen.proven().unprotected,
+    )
+
+
 @dataclass(frozen=True)
 class UnboundedTables:
     """Contributions to tables, kept in the engine until the draw has chosen a candidate and its bound."""
 
     engine: Engine
     candidates: Mapping[str, KeysMethod]
-    """By choice, in words."""
+    """Methods by the text of their choice."""
     budget: SplitBudget
     kept: Mapping[object, Mapping[str, ir.Table]]
     """Contributions to each table, by the candidates' cache key (`KeysMethod.reads`)."""
     users_by_keys: Mapping[str, Mapping[int, int]]
-    """For each table the number of users who hold 1, 2, ... keys (private)."""
+    """For each table, the number of users by their number of keys (private)."""
     published: Publish
     draws_of: Callable[[KeysMethod], Sequence[Draw] | None] = lambda _: None
     """The draws of a chosen candidate, to whose cost the ledger lowers its reserve; None if it keeps the reserve."""
@@ -88,15 +107,13 @@ class UnboundedTables:
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose by the exponential mechanism, count at that bound, draw."""
         methods = list(self.candidates.values())
-        at = choose_plan([each.plans for each in methods], self.users_by_keys, self.budget.choosing, randomness)
-        drawn = self.counted_at(methods[at]).draw(randomness)
-        parameters, reach = methods[at].parameters(), methods[at].reach()
-        return replace(
-            drawn,
-            parameters={**parameters, **drawn.parameters},
-            reach={**reach, **drawn.reach},
-            draws=self.draws_of(methods[at]),
-            unprotected=methods[at].proven().unprotected,
+        return draw_by_choice(
+            methods,
+            self.users_by_keys,
+            self.budget,
+            self.draws_of,
+            lambda chosen: self.counted_at(chosen).draw(randomness),
+            randomness,
         )
 
     def counted_at(self, chosen: KeysMethod) -> KeyTables:

@@ -14,7 +14,6 @@ from querycloak.errors import EngineError, ParameterError
 from querycloak.privacy.accounting.draws import PublicCounts
 from querycloak.privacy.guarantee import user_guarantee
 from querycloak.privacy.parameters import path_of
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from querycloak.privacy.budget import Budget
     from querycloak.privacy.ledger.accounts import Account
     from querycloak.privacy.sampling.randomness import Randomness
-
-__all__ = ["CountedWithKnown", "KnownRelease", "cut_of", "with_known"]
 
 
 @dataclass(frozen=True)
@@ -71,17 +68,15 @@ class KnownRelease:
     def check_account(self, account: Account | None) -> None:
         """Refuse a release that the account which pays does not hold."""
         if account is None:
-            raise ParameterError(
-                Sentence("{known} needs {ledger} and {population}: the ledger must hold the charge that paid for it")
+            raise ParameterError.of(
+                "{known} needs {ledger} and {population}: the ledger must hold the charge that paid for it"
             )
         paid = [charge for charge in account.charges if self.digest in charge.releases]
         if not any(charge.guarantee.neighbours == self.neighbours for charge in paid):
-            raise ParameterError(
-                Sentence(
-                    "the release given with {known} does not stand in the ledger of population {population!r}: only "
-                    "keys that this population has paid for are known; leave it out, or name the population that paid",
-                    population=account.population,
-                )
+            raise ParameterError.of(
+                "the release given with {known} does not stand in the ledger of population {population!r}: only "
+                "keys that this population has paid for are known; leave it out, or name the population that paid",
+                population=account.population,
             )
 
 
@@ -99,9 +94,7 @@ def _read(folder: str, digest: str, table: str, key: tuple[str, ...]) -> KnownRe
     if problem is None and (table not in release.tables or not set(key) <= set(release.tables[table].schema.names)):
         problem = f"it has no table {table!r} of such keys"
     if problem is not None:
-        raise ParameterError(
-            Sentence("the release given with {known} is not known: {problem}; leave it out", problem=problem)
-        )
+        raise ParameterError.of("the release given with {known} is not known: {problem}; leave it out", problem=problem)
     keys = release.table(table).select(list(key)).group_by(list(key)).aggregate([])
     ordered = keys.sort_by([(name, "ascending") for name in key])
     return KnownRelease(digest, str(release.proven.neighbours), table, ordered)
@@ -159,6 +152,7 @@ class CountedWithKnown:
         """Draw new keys, then the noise of every known key; one table holds both."""
         import pyarrow as pa
 
+        from querycloak.methods.keys.thresholded import by_noisy_count
         from querycloak.releases.tables import whole_table
 
         drawn = self.new.draw(randomness)
@@ -168,15 +162,6 @@ class CountedWithKnown:
         keys = self.known.drop_columns(["n"]).filter(pa.array(printed))
         known = keys.append_column("count", pa.array(np.asarray(noisy[printed], np.int64)))
         fresh = whole_table(self.table, drawn.tables[self.table])
-        together = _by_count(pa.concat_tables([fresh, known.cast(fresh.schema)]), keys.schema.names)
-        return replace(drawn, tables={**drawn.tables, self.table: together})
-
-
-def _by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
-    """In order of count, a null as a count of 1, then of key: the order says nothing about the input."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    filled = table.append_column("order", pc.fill_null(table["count"], pa.scalar(1, pa.int64())))
-    order = [("order", "descending"), *((name, "ascending") for name in key)]
-    return filled.sort_by(order).drop_columns(["order"])
+        together, key = pa.concat_tables([fresh, known.cast(fresh.schema)]), keys.schema.names
+        ordered = by_noisy_count(together.select(key), together["count"].fill_null(0).to_numpy(), key)
+        return replace(drawn, tables={**drawn.tables, self.table: ordered})

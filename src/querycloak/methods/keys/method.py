@@ -66,7 +66,7 @@ class KeysMethod(Method):
         return {"max_keys_per_user": bound}
 
     def at_choice(self, choice: Choice, epsilon: float | None = None) -> Self:
-        """The same method at this bound, with the selection of the choice if it has one; epsilon None: as it is."""
+        """The method at this choice's bound and selection (None: unchanged); epsilon: None leaves it unchanged."""
         changed = self.options_at(choice.bound) | ({} if epsilon is None else {"epsilon": epsilon})
         return replace(self, selection=choice.selection or self.selection, auto_share=None, **changed)
 
@@ -92,7 +92,7 @@ class KeysMethod(Method):
         return self.accounting == "series"
 
     def accounted(self, accounting: str) -> Self:
-        """The same method for a ledger that accounts like this; a budget with Laplace noise stays as it is given."""
+        """The method for a ledger with this accounting; only a Gaussian ledger changes it, if a budget is given."""
         if accounting != "gaussian" or self.accounting is not None or vars(self).get("epsilon") is None:
             return self
         return replace(self, accounting="gaussian")

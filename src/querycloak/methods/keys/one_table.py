@@ -23,7 +23,6 @@ from querycloak.methods.keys.selection_plan import (
     check_given_bound,
     chosen_on_log,
     noise_of,
-    one_table,
 )
 from querycloak.methods.method import Counted
 from querycloak.methods.option import option
@@ -34,7 +33,6 @@ from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_bound, natural, share
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OneTable(KeysByAttributes):
-    """One table of keys, by a budget or by explicit noise."""
+    """A method with one table of keys, by a budget or by explicit noise."""
 
     priors: Priors | None = option(
         help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "
@@ -73,9 +71,9 @@ class OneTable(KeysByAttributes):
         self.settle_attributes()
         attributed = self.grouping.by or self.counts_cells
         if self.variant != "default" and attributed:
-            raise ParameterError(Sentence("{by}, {keyed:none} and views go with the default {variant}: leave them out"))
+            raise ParameterError.of("{by}, {keyed:none} and views go with the default {variant}: leave them out")
         if self.known is not None and attributed:
-            raise ParameterError(Sentence("{known} goes with whole keys: leave {by}, {keyed:none} and views out"))
+            raise ParameterError.of("{known} goes with whole keys: leave {by}, {keyed:none} and views out")
         if self.coarse or not self.counts_cells:
             object.__setattr__(self, "plan", self.plan_for(self.given))
             return
@@ -98,18 +96,14 @@ class OneTable(KeysByAttributes):
     def checked_cells(self, given: Given) -> Budget:
         """The budget, if all options go with cells."""
         if not isinstance(given, Budget) or self.two_draws or self.counts == "none" or self.times is not None:
-            raise ParameterError(
-                Sentence(
-                    "public attributes, views and {keyed:none} are for a budget ({epsilon}, {delta}) and noisy counts "
-                    "of users: leave {noise}, {threshold}, {two_draws}, {counts:none} and counts of clicks out"
-                )
+            raise ParameterError.of(
+                "public attributes, views and {keyed:none} are for a budget ({epsilon}, {delta}) and noisy counts "
+                "of users: leave {noise}, {threshold}, {two_draws}, {counts:none} and counts of clicks out"
             )
         if self.keyed == "none" and (self.grouping.private or not self.grouping.by or self.viewed):
-            raise ParameterError(
-                Sentence(
-                    "{keyed:none} counts public attributes: give {by}, and {domain_of} for {names}",
-                    names=", ".join(self.grouping.private) or "each of them",
-                )
+            raise ParameterError.of(
+                "{keyed:none} counts public attributes: give {by}, and {domain_of} for {names}",
+                names=", ".join(self.grouping.private) or "each of them",
             )
         return given
 
@@ -136,20 +130,18 @@ class OneTable(KeysByAttributes):
         """Refuse options that do not go with known keys."""
         if self.known is None:
             if self.known_share is not None:
-                raise ParameterError(Sentence("{known_share} goes with {known}; leave it out"))
+                raise ParameterError.of("{known_share} goes with {known}; leave it out")
             if self.known_per_user is not None:
-                raise ParameterError(Sentence("{known_per_user} goes with {known}; leave it out"))
+                raise ParameterError.of("{known_per_user} goes with {known}; leave it out")
             return
         if self.known_per_user is not None:
             natural("known_per_user", self.known_per_user, "say how many known keys of one user count, such as 4")
         share("known_share", self._known_share, "give the part of the squared loss for known keys, such as 0.5")
         others = self.epsilon is None, self.selection == "laplace", self.two_draws, self.counts == "none"
         if any(others) or self.times is not None:
-            raise ParameterError(
-                Sentence(
-                    "{known} is for users, counted within a budget ({epsilon}, {delta}) with Gaussian noise: leave "
-                    "{noise}, {threshold}, {selection:laplace}, {two_draws}, {counts:none} and counts of clicks out"
-                )
+            raise ParameterError.of(
+                "{known} is for users, counted within a budget ({epsilon}, {delta}) with Gaussian noise: leave "
+                "{noise}, {threshold}, {selection:laplace}, {two_draws}, {counts:none} and counts of clicks out"
             )
 
     @property
@@ -175,7 +167,7 @@ class OneTable(KeysByAttributes):
         """The noisy counts of known keys; all candidates of auto have the same."""
         plan = self.plan.candidates[0].method.plan if self.plan.candidates else self.plan
         if plan.known is None:
-            raise ParameterError(Sentence("no keys are known without {known}"))
+            raise ParameterError.of("no keys are known without {known}")
         return plan.known
 
     def check_account(self, account: Account | None) -> None:
@@ -197,7 +189,8 @@ class OneTable(KeysByAttributes):
         if self.chooses(given):
             return chosen_on_log(self, given)
         check_given_bound(self.max_keys_per_user, self.auto_share)
-        return one_table(self.table, self._plan(given))
+        plan = self._plan(given)
+        return SelectionPlan(plan.guarantee(), {self.table: plan})
 
     def _bound(self, default: int) -> int:
         return checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)

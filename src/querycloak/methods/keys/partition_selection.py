@@ -113,7 +113,7 @@ class ClicksOfKeys:
 
 @dataclass(frozen=True)
 class KeysWithoutCounts:
-    """Every row counts 1; each count has its chance to come out, and no count is published."""
+    """Each row counts 1; a key comes out with the probability of its count, which is not published."""
 
     keys: KeyCounts
     plan: KeysOnlyPlan

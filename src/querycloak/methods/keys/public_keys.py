@@ -34,6 +34,13 @@ class PublicKeys:
         lengths = [len(values) for values in self.columns.values()]
         return lengths[0] * (lengths[1] - self.different) if len(lengths) > 1 else lengths[0]
 
+    @property
+    def none(self) -> pa.Table:
+        """A table of no key, with a column of counts."""
+        return pa.table(
+            {**{name: values.slice(0, 0) for name, values in self.columns.items()}, "count": pa.array([], pa.int64())}
+        )
+
     def at(self, codes: IntArray) -> pa.Table:
         """The keys of these numbers, from 0 to size - 1."""
         names = list(self.columns)

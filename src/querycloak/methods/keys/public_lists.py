@@ -49,7 +49,7 @@ class PublicList:
         return _read_once(option, os.fspath(path), (facts.st_size, facts.st_mtime_ns))
 
     def describe(self, name: str) -> dict[str, object]:
-        """As the card has it: which list it was, without its file's name."""
+        """The card's description of the list, without the name of its file."""
         source = BUILT_IN if self.path is None else "the owner's list"
         return {name: source, f"{name}_entries": self.size, f"{name}_sha256": self.sha256}
 

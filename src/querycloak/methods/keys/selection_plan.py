@@ -18,7 +18,7 @@ from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import refuse, share
 from querycloak.privacy.sampling.exact import rounded_down, stated
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
-from querycloak.sentence import Parameter, Sentence
+from querycloak.sentence import Parameter
 
 if TYPE_CHECKING:
     from querycloak.methods.keys.method import KeysMethod
@@ -45,19 +45,19 @@ class Choice(NamedTuple):
 
     @property
     def recorded(self) -> str:
-        """As cards hold it."""
+        """The text on cards."""
         return f"{recorded_selection(self.selection)} {self.bound}" if self.selection else str(self.bound)
 
 
 CHOICES = (Choice(1, "laplace"), Choice(16, "multi-round"), Choice(256, "multi-round"))
 """No other selection or bound did clearly better than the best of these on any log that was tried (bound_choice.md)."""
 GAUSSIAN_CHOICES = (Choice(1, "gaussian"), *CHOICES[1:])
-"""Where a ledger adds up squared losses: Laplace noise costs several times as much there (accounting/filter.md)."""
+"""Choices for ledgers that sum squared losses: Laplace noise costs several times more (accounting/filter.md)."""
 WITHOUT_ROUNDS = (Choice(1, "laplace"), Choice(8, "gaussian"), Choice(32, "gaussian"), Choice(256, "weighted"))
-"""For budgets too small for preselection rounds."""
+"""Choices for budgets too small for preselection rounds."""
 GAUSSIAN_WITHOUT_ROUNDS = (Choice(1, "gaussian"), *WITHOUT_ROUNDS[1:])
 ANY_BOUND = tuple(Choice(bound) for bound in BOUNDS)
-"""If the selection is given."""
+"""Choices if the selection is given."""
 
 
 class Candidate(NamedTuple):
@@ -86,7 +86,7 @@ class SelectionPlan:
 
     proven: Guarantee
     tables: Mapping[str, TablePlan] = field(default_factory=dict)
-    """By table; empty if a candidate is chosen on the log."""
+    """Plans by table; empty if the log decides between candidates."""
     claimed: Guarantee | None = None
     candidates: tuple[Candidate, ...] = ()
     """The plans among which to choose on the log; empty if the plan is fixed."""
@@ -107,8 +107,8 @@ class SelectionPlan:
     def fixed_tables(self) -> Mapping[str, TablePlan]:
         """The plans by table, if they are known before the log is read."""
         if self.candidates:
-            raise ParameterError(
-                Sentence("{max_keys_per_user:auto} is chosen when the log is released: there is no plan before that")
+            raise ParameterError.of(
+                "{max_keys_per_user:auto} is chosen when the log is released: there is no plan before that"
             )
         return self.tables
 
@@ -157,9 +157,12 @@ class SelectionPlan:
         }
 
 
-def one_table(table: str, plan: TablePlan) -> SelectionPlan:
-    """The plan of a method's only table."""
-    return SelectionPlan(plan.guarantee(), {table: plan})
+def shared_and_own(solved: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Parameters of several tables: those that all share, then under each table's name those that are its own."""
+    first = next(iter(solved.values()))
+    shared = {name: value for name, value in first.items() if all(each[name] == value for each in solved.values())}
+    own = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
+    return {**shared, **{table: parameters for table, parameters in own.items() if parameters}}
 
 
 def chosen_on_log(method: KeysMethod, given: Given) -> SelectionPlan:
@@ -168,10 +171,8 @@ def chosen_on_log(method: KeysMethod, given: Given) -> SelectionPlan:
     For a Gaussian limit the candidates have Gaussian noise, and the ledger lowers their reserve after the choice.
     """
     if not isinstance(given, Budget):
-        raise ParameterError(
-            Sentence(
-                "{max_keys_per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound"
-            )
+        raise ParameterError.of(
+            "{max_keys_per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound"
         )
     part = DEFAULT_SHARE if method.auto_share is None else method.auto_share
     checked = share("auto_share", part, "give the part of epsilon that chooses, such as 0.01")
@@ -224,8 +225,8 @@ def noise_of(law: Selection, size: float) -> Noise:
     """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
     if law in ("weighted", "multi-round"):
         chosen = Parameter("selection", law)
-        raise ParameterError(
-            Sentence("{chosen} has several noises: give the budget ({epsilon}, {delta}) instead", chosen=chosen)
+        raise ParameterError.of(
+            "{chosen} has several noises: give the budget ({epsilon}, {delta}) instead", chosen=chosen
         )
     return Laplace(size) if law == "laplace" else Gaussian(size)
 
@@ -235,8 +236,8 @@ def check_given_bound(max_keys_per_user: object, auto_share: object) -> None:
     if isinstance(max_keys_per_user, str):
         refuse("max_keys_per_user", f"a whole number or {AUTO}", max_keys_per_user, "leave it out for the default")
     if auto_share is not None:
-        raise ParameterError(
-            Sentence("{auto_share} goes with {max_keys_per_user:auto}; leave it out where the bound is given")
+        raise ParameterError.of(
+            "{auto_share} goes with {max_keys_per_user:auto}; leave it out where the bound is given"
         )
 
 
@@ -248,9 +249,7 @@ def check_counts(counts: Counts, given: Given, *, two_draws: bool) -> None:
 
 def refuse_keys_alone() -> NoReturn:
     """Refuse to release keys without counts."""
-    raise ParameterError(
-        Sentence(
-            "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
-            "paper variant out"
-        )
+    raise ParameterError.of(
+        "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
+        "paper variant out"
     )

@@ -46,7 +46,7 @@ class KeyCounts:
         return cls(engine, engine.stage(counts), tuple(key))
 
     def numbers(self) -> dict[str, int]:
-        """Every key, its columns joined by tabs, with its count (private)."""
+        """The count of each key, whose columns are joined by tabs (private)."""
         counts = self.engine.fetch(self.table)
         names = zip(*(counts[name].to_pylist() for name in self.key), strict=True)
         return dict(zip(map("\t".join, names), counts["n"].to_pylist(), strict=True))

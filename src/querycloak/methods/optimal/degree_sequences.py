@@ -1,4 +1,4 @@
-"""Output counts and numbers of pairs per user that fit together, from noisy tables alone (optimal.md, default, 4)."""
+"""Consistent output counts and numbers of pairs per user, computed from noisy tables alone (optimal.md, default, 4)."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from querycloak.privacy.sampling.randomness import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Degrees:
-    """Released frequency of each pair, and number of pairs of each synthetic user: both have one sum."""
+    """Released frequency of each pair, and number of pairs of each synthetic user; both sums are equal."""
 
     pairs: IntArray
     users: IntArray
 
 
 def reconcile(noisy: IntArray, sizes: IntArray, objective: Objective) -> Degrees:
-    """Counts by the objective, and users to hold them; nothing if the noise left no user or no pair."""
+    """Counts that the objective prefers, and users to hold them; zeros and no users if noise left no user or pair."""
     histogram = np.maximum(sizes, 0)
     people = int(histogram.sum())
     most = np.clip(noisy, 0, people)
-    # Nobody holds more pairs than the histogram has bins.
+    # A user holds at most as many pairs as the histogram has bins.
     available = min(int(most.sum()), people * histogram.size)
     if available == 0:
         return Degrees(np.zeros_like(noisy), np.zeros(0, dtype=np.int64))
     total = available if objective.total is None else min(objective.total, available)
     counts = allocate(objective, most, total)
-    # A smaller output has fewer users, not users with fewer pairs each: that keeps what a user is like.
+    # A smaller output has fewer users, not fewer pairs of each user: the distribution of pairs per user is kept.
     people = min(total, max(int(counts.max()), -(-people * total // available)))
     chosen = apportion(people, histogram.astype(np.float64), np.full(histogram.size, people))
     wanted = np.repeat(np.arange(1, histogram.size + 1), chosen)[::-1]
@@ -38,9 +38,9 @@ def reconcile(noisy: IntArray, sizes: IntArray, objective: Objective) -> Degrees
 
 
 def allocate(objective: Objective, most: IntArray, total: int) -> IntArray:
-    """The best counts of this total with no constraint but `most`: whole steps, the most gainful first.
+    """The best counts with this total, none above `most`: steps of one, by falling gain.
 
-    Equal gains are shared out in proportion to `most`.
+    Steps of equal gain are divided in proportion to `most`.
     """
     goal = np.maximum(objective.goal, 0.0)
     ones = np.minimum(1, most)
@@ -57,13 +57,13 @@ def allocate(objective: Objective, most: IntArray, total: int) -> IntArray:
 
 def _gain(objective: Objective, count: IntArray) -> FloatArray:
     towards = np.where(objective.goal >= 0, np.abs(count - objective.goal) - np.abs(count + 1 - objective.goal), 0.0)
-    # Rounded, so that equal gains are equal numbers.
+    # Rounding makes equal gains equal floats.
     gain: FloatArray = objective.size + objective.diversity * (count == 0) + objective.distance * towards
     return np.round(gain, 12)
 
 
 def apportion(number: int, share: FloatArray, most: IntArray) -> IntArray:
-    """Units for each share, this number in all: in proportion, largest remainders first, none above its limit."""
+    """Divide a number of units in proportion to shares, by largest remainders, with a limit for each."""
     given = np.zeros(most.size, dtype=np.int64)
     share = np.maximum(share, 0.0)
     while (left := min(number, int(most.sum())) - int(given.sum())) > 0:
@@ -82,16 +82,16 @@ def apportion(number: int, share: FloatArray, most: IntArray) -> IntArray:
 
 
 def _summing_to(total: int, sizes: IntArray, most: int) -> IntArray:
-    """The sizes, none below one nor above `most`, moved in proportion until they sum to the total."""
+    """The sizes, between 1 and `most`, changed in proportion so that they sum to the total."""
     above_one = apportion(total - sizes.size, (sizes - 1).astype(np.float64), np.full(sizes.size, most - 1))
     return np.sort(1 + above_one)[::-1]
 
 
 def graphical(counts: IntArray, sizes: IntArray) -> IntArray:
-    """The sizes, made more even by as little as lets each count consist of different users (Gale and Ryser)."""
+    """The sizes, evened as little as possible until each count can consist of different users (Gale and Ryser)."""
     if fits(counts, sizes):
         return sizes
-    # The most even sizes always fit; of caps, the highest that is low enough is found by halving.
+    # The most even sizes always fit. Bisection finds the highest cap that fits.
     low, high = int(sizes.sum()) // sizes.size, int(sizes.max())
     while high - low > 1:
         middle = (low + high) // 2
@@ -102,19 +102,19 @@ def graphical(counts: IntArray, sizes: IntArray) -> IntArray:
 
 
 def fits(counts: IntArray, sizes: IntArray) -> bool:
-    """Gale and Ryser: the k largest users never need more than sum of min(count, k), for any k."""
+    """True if, for each k, the k largest sizes sum to at most the sum of min(count, k) (Gale and Ryser)."""
     above = np.bincount(counts, minlength=sizes.size + 1)
-    # How many counts are at least 1, 2, ...: what one more user can take.
+    # Numbers of counts that are at least 1, 2, ...: the pairs that the first, second, ... user can hold.
     at_least = counts.size - np.cumsum(above)[: sizes.size]
     room = np.cumsum(at_least)
     return bool((np.cumsum(np.sort(sizes)[::-1]) <= room).all() and int(counts.sum()) == int(sizes.sum()))
 
 
 def _evened(sizes: IntArray, cap: int) -> IntArray:
-    """The sizes with a cap; the smallest ones are raised by the sum that the cap removes."""
+    """The capped sizes; the smallest are raised by the sum that the cap removes."""
     capped = np.sort(np.minimum(sizes, cap))
     surplus = int(sizes.sum() - capped.sum())
-    # Raise the smallest to one level: how many of them, and how far.
+    # Raise the smallest sizes to one level: their number, and the level.
     cost = np.arange(1, capped.size + 1) * capped - np.cumsum(capped)
     number = int(np.searchsorted(cost, surplus, side="right"))
     raised = capped.copy()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from querycloak.errors import InputError
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.privacy.sampling.randomness import IntArray
-from querycloak.sentence import Sentence
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
 
 KEY = ("query", "url")
 PRIVATE = "private, not for publication:"
@@ -84,12 +80,10 @@ def of_log(log: SearchLog) -> Holdings:
     shared = counts.semi_join(holders.filter(holders.holders > 1), list(KEY))
     table = log.engine.fetch(shared.order_by([*KEY, "user"]))
     if table.num_rows == 0:
-        raise InputError(
-            Sentence(
-                "{private} no (query, url) pair is held by two users, and pairs of a single user cannot be released; "
-                "give a larger log, or keep less of each address: {keep_url:host}",
-                private=PRIVATE,
-            )
+        raise InputError.of(
+            "{private} no (query, url) pair is held by two users, and pairs of a single user cannot be released; "
+            "give a larger log, or keep less of each address: {keep_url:host}",
+            private=PRIVATE,
         )
     texts = [_codes(table[name]) for name in KEY]
     changed = np.zeros(table.num_rows, dtype=np.bool_)

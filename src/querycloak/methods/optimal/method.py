@@ -94,8 +94,8 @@ class Optimal(Method):
     def __post_init__(self) -> None:
         self.check_choices()
         if self.epsilon is None or self.delta is None:
-            raise ParameterError(
-                Sentence("{epsilon} and {delta} must be given: the budget, such as {epsilon:8} and {delta:1e-7}")
+            raise ParameterError.of(
+                "{epsilon} and {delta} must be given: the budget, such as {epsilon:8} and {delta:1e-7}"
             )
         object.__setattr__(self, "given", Budget(self.epsilon, self.delta))
         self._check_objective()

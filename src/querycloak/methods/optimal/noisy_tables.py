@@ -6,7 +6,6 @@ After this module nothing reads the log.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -21,15 +20,11 @@ from querycloak.methods.keys.thresholded import KeyCounts, release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import DRAWN_TOTAL, Drawn
 from querycloak.methods.optimal.holdings import KEY
+from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.plan import SyntheticPlan
 from querycloak.privacy.calibration.histogram import noisy_counts
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.releases.row_kinds import RowKind
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.optimal.method import Optimal
-    from querycloak.privacy.sampling.randomness import Randomness
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,7 @@ class NoisyTables:
 
 
 def bounded(log: SearchLog, per_user: int) -> ir.Table:
-    """Each user's first pairs, once each, kept in the engine."""
+    """Each user's first distinct pairs, staged in the engine."""
     return log.engine.stage(once_per_key(clicks_of(log), KEY, per_user))
 
 
@@ -149,7 +144,7 @@ def pairs_per_user(engine: Engine, contributions: ir.Table, budget: SyntheticPla
 
 
 def linked_pairs(engine: Engine, contributions: ir.Table, most: int) -> ir.Table:
-    """Every two of the pairs that a user holds, of those that come first in the released table."""
+    """Each user's associations: two of the user's pairs, among the first of the released table."""
     window = ibis.window(group_by=contributions.user, order_by=contributions.pair)
     numbered = contributions.mutate(place=ibis.row_number().over(window))
     linked = engine.stage(numbered.filter(numbered.place < most).select("user", "pair"))

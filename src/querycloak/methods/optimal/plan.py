@@ -26,7 +26,7 @@ COUNTED_PER_USER = 16
 FEW = 8
 """Up to this number of pairs of a user there are no preselection rounds: they would have hardly a choice to guide."""
 _OWN_KEYS = 0.5
-"""Of delta, for keys of a single user, in equal parts for pairs and associations; the rest is for the noise."""
+"""Share of delta for keys of a single user, half for pairs and half for associations; the rest is for noise."""
 _LEAST, _PRECISION = 0.01, 1e-3
 
 

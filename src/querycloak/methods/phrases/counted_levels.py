@@ -1,10 +1,13 @@
-"""Levels between count and draw: each is counted when the level before it has come out (phrases.md, *Mechanism*)."""
+"""Levels between count and draw: each is counted when the level before it has come out (phrases.md, *Mechanism*).
+
+What came out is made consistent: no phrase is asked by more users than the phrases within it (*Consistency*).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -12,24 +15,22 @@ import pyarrow.compute as pc
 
 from querycloak.engines import Engine
 from querycloak.language.word_model import BEGIN, END
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.cell_counts import check_attributes, with_values
 from querycloak.methods.keys.contribution_bounding import once_per_key
-from querycloak.methods.keys.key_tables import users_by_keys
+from querycloak.methods.keys.key_tables import draw_by_choice, users_by_keys
 from querycloak.methods.keys.partition_selection import CountedKeys, count_keys
 from querycloak.methods.keys.selection_plan import SplitBudget
+from querycloak.methods.keys.thresholded import by_key, by_noisy_count
 from querycloak.methods.method import Counted, Drawn
-from querycloak.methods.phrases.consistency import consistent
 from querycloak.methods.phrases.levels import KEY, contributions, keys_per_user, number_of_levels, uses_of_words
 from querycloak.methods.phrases.method import LEVELS, QUERIES, TABLE, Phrases
-from querycloak.privacy.calibration.bound_choice import choose_plan
+from querycloak.privacy.accounting.draws import Draw
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
 
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.accounting.draws import Draw
-
 QUERY = "query"
+_GROUP = "group"
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,13 @@ class CountedLevels:
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose a plan if it is open, then draw whole queries and level after level."""
         methods = list(self.methods.values())
+
+        def drawn(method: Phrases) -> Drawn:
+            return Drawn(self.released(method, randomness), next(iter(method.plans.values())).counts)
+
         if self.budget is None:
-            return Drawn(self.released(methods[0], randomness), _counts(methods[0]))
-        plans = [each.plans for each in methods]
-        chosen = methods[choose_plan(plans, self.users_by_keys, self.budget.choosing, randomness)]
-        tables = self.released(chosen, randomness)
-        return Drawn(
-            tables,
-            _counts(chosen),
-            parameters=chosen.parameters(),
-            reach=chosen.reach(),
-            draws=self.draws_of(chosen),
-            unprotected=chosen.proven().unprotected,
-        )
+            return drawn(methods[0])
+        return draw_by_choice(methods, self.users_by_keys, self.budget, self.draws_of, drawn, randomness)
 
     def released(self, method: Phrases, randomness: Randomness) -> dict[str, Table]:
         """The tables that come out by the plan of this method."""
@@ -154,12 +149,10 @@ def scores_of(
 def published(keys: pa.Table, by: Sequence[str] = ()) -> pa.Table:
     """Keys as the table `phrases`: words and marks apart, counts consistent (by attributes), by count and key."""
     table = with_marks(consistent(keys, by))
-    order: list[tuple[str, str]] = [(name, "ascending") for name in table.column_names if name != "count"]
+    key = [name for name in table.column_names if name != "count"]
     if "count" not in table.column_names:
-        return table.sort_by(order)
-    # Missing counts stand among the counts of 1.
-    known = table.append_column("known", pc.fill_null(table["count"], 1))
-    return known.sort_by([("known", "descending"), *order]).drop_columns(["known"])
+        return by_key(table, key)
+    return by_noisy_count(table.select(key), table["count"].fill_null(0).to_numpy(), key)
 
 
 def with_marks(keys: pa.Table) -> pa.Table:
@@ -183,5 +176,44 @@ def without_marks(table: pa.Table) -> pa.Table:
     return pa.table({KEY[0]: tokens, **others})
 
 
-def _counts(method: Phrases) -> str:
-    return next(iter(method.plans.values())).counts
+def consistent(keys: pa.Table, within: Sequence[str] = ()) -> pa.Table:
+    """Keys (column `phrase`: tokens with blanks between) whose counts are at most those of the runs within them.
+
+    Keys of few tokens come first, so a bound passes on from run to run. Missing counts stay and bound nothing.
+    within: columns; rows bound each other only where all of them are equal.
+    """
+    if "count" not in keys.column_names or not keys.num_rows:
+        return keys
+    grouped = keys.append_column(_GROUP, _groups(keys, within))
+    tokens = pc.count_substring(grouped["phrase"], " ").to_numpy()
+    bounded = grouped.slice(0, 0)
+    for number in sorted(set(tokens.tolist())):
+        longer = grouped.filter(pa.array(tokens == number))
+        bounded = pa.concat_tables([bounded, _bounded(longer, bounded)])
+    return bounded.drop_columns([_GROUP])
+
+
+def _bounded(longer: pa.Table, shorter: pa.Table) -> pa.Table:
+    """The longer keys with counts of at most the counts of their two ends, where these are known."""
+    counts = longer["count"].combine_chunks()
+    names = _names(shorter, shorter["phrase"])
+    bounds = shorter["count"].combine_chunks()
+    for end in ("^[^ ]+ ", " [^ ]+$"):
+        part = pc.replace_substring_regex(longer["phrase"], end, "")
+        place = pc.index_in(_names(longer, part), names)
+        least = pc.min_element_wise(counts, bounds.take(place))  # of those that are not missing
+        counts = pc.if_else(pc.is_null(counts), counts, least)
+    return longer.set_column(longer.column_names.index("count"), "count", counts)
+
+
+def _groups(keys: pa.Table, within: Sequence[str]) -> pa.Array:
+    """Text for the values of these columns in each row, different for different values."""
+    texts = pa.repeat(pa.scalar("", pa.string()), keys.num_rows)
+    for name in within:
+        codes = keys[name].combine_chunks().dictionary_encode().indices.cast(pa.string())
+        texts = pc.binary_join_element_wise(texts, codes, " ")
+    return texts
+
+
+def _names(table: pa.Table, phrases: pa.ChunkedArray) -> pa.Array:
+    return pc.binary_join_element_wise(table[_GROUP], phrases, "\t").combine_chunks()

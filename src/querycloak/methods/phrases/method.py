@@ -17,6 +17,7 @@ from querycloak.methods.keys.selection_plan import (
     check_given_bound,
     chosen_on_log,
     noise_of,
+    shared_and_own,
 )
 from querycloak.methods.method import AuditLogs
 from querycloak.methods.option import option
@@ -150,7 +151,7 @@ class Phrases(KeysByAttributes):
         )
 
     def _at_noise(self, given: ExplicitNoise) -> TablePlans:
-        """The same noise and threshold at each level; their guarantees add up."""
+        """Plans with this noise and threshold at each level; their guarantees add up."""
         if self.split is not None:
             way_out = Sentence("{noise} and {threshold} hold for each level")
             refuse("split", "left out with a noise", self.split, way_out)
@@ -191,11 +192,7 @@ class Phrases(KeysByAttributes):
         cutting["counts"] = None if self.counts == "noisy" else self.counts
         if self.plan.candidates:
             return {**self.plan.choice_parameters(), **cutting}
-        solved = {table: plan.parameters() for table, plan in self.plans.items()}
-        first = solved[LEVELS[0]]
-        shared = {name: value for name, value in first.items() if all(each[name] == value for each in solved.values())}
-        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
-        return {**shared, **{table: parameters for table, parameters in apart.items() if parameters}, **cutting}
+        return {**shared_and_own({table: plan.parameters() for table, plan in self.plans.items()}), **cutting}
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Release probabilities of the keys of each table: for phrases, those of all levels; empty for cells."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.engines import Engine
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import PublicCells
 from querycloak.methods.keys.cell_counts import CellCounts, KeyCells, first_cells, users_cells, with_cells, with_values
 from querycloak.methods.keys.cell_plan import CellPlan
@@ -23,15 +23,12 @@ from querycloak.methods.phrases.method import TABLE, Phrases
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
 
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-
 TOKENS = "tokens"
 
 
 @dataclass(frozen=True)
 class CellsOfPhrases:
-    """Levels that wait to be selected, and users' queries by public cell, in the engine."""
+    """Counted levels before selection, and users' queries by public cell, in the engine."""
 
     levels: CountedLevels
     longest: int
@@ -44,13 +41,13 @@ class CellsOfPhrases:
     plan: CellPlan
 
     def draw(self, randomness: Randomness) -> Drawn:
-        """Select level after level, then draw every cell of what came out."""
+        """Select level after level, then draw every cell of the selected keys."""
         drawn = self.levels.draw(randomness)
         selected = {name: self.in_order(name, table) for name, table in drawn.tables.items()}
         return with_cells(drawn, self.plan, self.counted(selected, randomness))
 
     def in_order(self, name: str, table: Table) -> pa.Table:
-        """The keys that came out, phrases as tokens: short ones first, equally long ones by key."""
+        """The selected keys in order of length and key, phrases as tokens."""
         keys = table if isinstance(table, pa.Table) else pa.Table.from_batches(list(table), table.schema)
         keys = keys.select([name for name in keys.column_names if name != "count"])
         if name == TABLE:
@@ -72,43 +69,43 @@ class CellsOfPhrases:
 
     def bounded(self, selected: Mapping[str, pa.Table]) -> CellCounts:
         """Counts of each user's first cells, keys of all tables numbered one after another."""
-        mine = self.held(selected)
-        return first_cells(self.engine, mine.mutate(within=mine.cell), self.cells.size, self.plan.per_user)
+        cells = self.held(selected)
+        return first_cells(self.engine, cells.mutate(within=cells.cell), self.cells.size, self.plan.per_user)
 
     def held(self, selected: Mapping[str, pa.Table]) -> ir.Table:
-        """user, k (the number of a key), cell and earliest of all cells of these keys."""
+        """user, k (the number of a key), cell and earliest: each user's cells of these keys."""
         parts, first = [], 0
         for name, keys in selected.items():
             key = [each for each in keys.column_names if each != TOKENS]
             numbers = pa.array(np.arange(first, first + keys.num_rows))
             numbered = self.engine.upload(keys.select(key).append_column("k", numbers))
-            cells = self.phrases_held(numbered) if name == TABLE else self.queries_held(numbered, key)
+            cells = self.of_phrases(numbered) if name == TABLE else self.of_queries(numbered, key)
             parts.append(cells.select("user", "k", "cell", "earliest"))
             first += keys.num_rows
         return ibis.union(*parts) if len(parts) > 1 else parts[0]
 
-    def phrases_held(self, released: ir.Table) -> ir.Table:
-        """user, k, cell and earliest of the released phrases in users' queries."""
+    def of_phrases(self, released: ir.Table) -> ir.Table:
+        """user, k, cell and earliest: each user's cells of released phrases."""
         private = self.levels.private
         texts = self.uses.select("tokens", *private).distinct()
         runs = self.engine.stage(runs_among(texts, self.longest, private, released))
-        mine = self.uses.inner_join(runs, ["tokens", *private])
-        return mine.group_by(["user", "k", "cell"]).agg(earliest=mine.earliest.min())
+        phrases = self.uses.inner_join(runs, ["tokens", *private])
+        return phrases.group_by(["user", "k", "cell"]).agg(earliest=phrases.earliest.min())
 
-    def queries_held(self, released: ir.Table, key: Sequence[str]) -> ir.Table:
-        """The same of released queries."""
+    def of_queries(self, released: ir.Table, key: Sequence[str]) -> ir.Table:
+        """user, k, cell and earliest: each user's cells of released queries."""
         if self.queries is None:
             raise TypeError("this method counts no whole queries; this is a bug in querycloak")
         return self.queries.inner_join(released, key)
 
     @property
     def engine(self) -> Engine:
-        """The engine that keeps what users asked."""
+        """The engine that holds the queries."""
         return self.levels.engine
 
 
 def cells_of_phrases(log: SearchLog, method: Phrases, plan: CellPlan) -> CellsOfPhrases:
-    """Read each user's queries with their public cells, once: phrases are selected from them, and cells counted."""
+    """Read each user's queries with their public cells, once, for the selection of phrases and the counts of cells."""
     grouping, engine = method.grouping, log.engine
     cells, private = grouping.cells(log.source.choices), grouping.private
     rows = with_values(log.asked, private)
@@ -131,11 +128,14 @@ def cells_in_rows(
     longest: int,
     released: ir.Table | None = None,
 ) -> ir.Table:
-    """user, phrase, private attributes, cell and earliest of phrases in these searches; released: of these alone."""
-    asked = rows.select([name for name in rows.columns if name not in ("rank", "url")])  # as the method sees them
+    """user, phrase, private attributes, cell and earliest of phrases in these searches.
+
+    released: the phrases to count; None for all.
+    """
+    asked = rows.select([name for name in rows.columns if name not in ("rank", "url")])  # as in `log.asked`
     searches = engine.stage(users_cells(engine, asked, (QUERY, *private), cells, viewed=False))
     uses = uses_of_words(engine, searches, (*private, "cell"))
     texts = uses.select("tokens", *private).distinct()
     runs = engine.stage(runs_among(texts, longest, private, released))
-    mine = uses.inner_join(runs, ["tokens", *private])
-    return mine.group_by(["user", *KEY, *private, "cell"]).agg(earliest=mine.earliest.min())
+    phrases = uses.inner_join(runs, ["tokens", *private])
+    return phrases.group_by(["user", *KEY, *private, "cell"]).agg(earliest=phrases.earliest.min())

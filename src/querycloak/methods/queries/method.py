@@ -29,10 +29,5 @@ class Queries(OneTable):
     keys: ClassVar = {TABLE: KEY}
 
     def rows(self, log: SearchLog) -> ir.Table:
-        """Every row: one with a click is a search as well."""
-        return asked(log)
-
-
-def asked(log: SearchLog) -> ir.Table:
-    """user, time and query of every row; which result was clicked does not matter here."""
-    return log.asked
+        """All rows, because a row with a click is a search, too."""
+        return log.asked

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -20,15 +19,13 @@ from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, by_noisy_count, release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import Drawn
+from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.query_pool.outside_plan import OutsidePlan
 from querycloak.methods.query_pool.pool_accuracy import of_pairs
+from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import Randomness
-
-if TYPE_CHECKING:
-    from querycloak.methods.query_pool.method import QueryPool
-    from querycloak.privacy.calibration.accuracy import TableAccuracy
 
 QUERY, CLICK, TRANSITION = ("query",), ("query", "url"), ("query", "next_query")
 
@@ -65,7 +62,7 @@ class Pooling:
         return KeyCounts.of(self.engine, contributions, key)
 
     def queries(self) -> ir.Table:
-        """Each user's first queries, once each, with or without clicks."""
+        """Each user's first distinct queries, with or without clicks."""
         return once_per_key(self.asked().select("user", "time", "query"), QUERY, self.method.bounds["queries"])
 
     def asked(self) -> ir.Table:
@@ -165,7 +162,7 @@ class SelectingPooling(Pooling):
             self.outside = self.engine.stage(once_per_key(outside, QUERY, plan.selected["queries"].per_user))
 
     def reached(self, queries: int) -> dict[str, TableAccuracy]:
-        """The same, with the reason that transitions got nothing."""
+        """The accuracy of each table; without a budget for transitions, with the reason."""
         reached = super().reached(queries)
         if self.left_out is not None:
             moved = "" if self.plan.clicks_alone is None else ", and clicks by selection got the budget"
@@ -218,8 +215,7 @@ class SelectingPooling(Pooling):
 
     def no_pairs(self, public: PublicKeys) -> pa.Table:
         """A table of no pair."""
-        nothing = {name: values.slice(0, 0) for name, values in public.columns.items()}
-        return pa.table({**nothing, "count": pa.array([], pa.int64())})
+        return public.none
 
     def _released_pairs(
         self, contributions: ir.Table, public: PublicKeys, table: str, randomness: Randomness

@@ -22,11 +22,11 @@ from querycloak.methods.query_pool.outside_plan import (
 )
 from querycloak.methods.query_pool.outside_plan import SPLIT as SPLIT_OF_LOSS
 from querycloak.methods.unprotected import ALWAYS
-from querycloak.privacy.budget import Budget, ExplicitNoise, which_is_given
-from querycloak.privacy.calibration.bisection import smallest_integer
+from querycloak.privacy.budget import Budget, ExplicitNoise, check_one_given
 from querycloak.privacy.calibration.deltas import laplace_delta
+from querycloak.privacy.calibration.public_counts import public_cut
 from querycloak.privacy.calibration.selection import parse_split
-from querycloak.privacy.calibration.threshold import largest_tie_probability
+from querycloak.privacy.calibration.threshold import largest_tie_probability, least_threshold
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import (
     checked_bound,
@@ -56,8 +56,8 @@ URLS_ARE_PUBLIC = "the urls given: they must not come from private records"
 class QueryPool(Method):
     """Release the queries of a public pool that enough users asked, transitions between them, and their clicks.
 
-    Give the budget (epsilon, and delta where something outside public lists may come out) or the knobs (noise, the
-    scale for all tables, and threshold).
+    Give the budget (epsilon, and delta where something outside public lists may come out) or explicit noise (noise,
+    the scale for all tables, and threshold).
     """
 
     name = "query-pool"
@@ -123,9 +123,9 @@ class QueryPool(Method):
         object.__setattr__(self, "tie_probabilities", {})
         self._settle_clicks()
         self._settle_bounds()
-        given = which_is_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
-        if given == "knobs" and self.noise is not None and self.threshold is not None:
-            self._set_knobs(ExplicitNoise(self.noise, self.threshold))
+        check_one_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
+        if self.noise is not None and self.threshold is not None:
+            self._set_noise(ExplicitNoise(self.noise, self.threshold))
         elif not self._solve_outside(checked_epsilon(self.epsilon)):
             self._solve(checked_epsilon(self.epsilon))
         object.__setattr__(self, "_guarantee", self.guarantee())
@@ -135,15 +135,15 @@ class QueryPool(Method):
         lists = {"pool": PublicList.of("pool", self.pool)}
         if self.urls is not None:
             if self.clicks not in (None, "public"):
-                raise ParameterError(
-                    Sentence("{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks)
+                raise ParameterError.of(
+                    "{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks
                 )
             lists["urls"] = PublicList.of("urls", self.urls)
         other: ClickKind = "none" if self.delta is None else "threshold"
         kind = self.clicks or ("public" if "urls" in lists else other)
         if kind == "public" and "urls" not in lists:
-            raise ParameterError(
-                Sentence("{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}")
+            raise ParameterError.of(
+                "{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}"
             )
         object.__setattr__(self, "click_kind", kind)
         object.__setattr__(self, "lists", lists)
@@ -173,36 +173,34 @@ class QueryPool(Method):
         """True if there is a table of clicks."""
         return self.click_kind != "none"
 
-    def _set_knobs(self, knobs: ExplicitNoise) -> None:
+    def _set_noise(self, given: ExplicitNoise) -> None:
         if self.delta is not None or self.split is not None:
-            raise ParameterError(
-                Sentence("{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out")
+            raise ParameterError.of(
+                "{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out"
             )
         self._refuse_rounds()
-        object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(knobs.noise)))
-        object.__setattr__(self, "thresholds", {"queries": knobs.threshold, "clicks": knobs.threshold})
+        object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(given.noise)))
+        object.__setattr__(self, "thresholds", {"queries": given.threshold, "clicks": given.threshold})
 
     def _solve(self, epsilon: float) -> None:
         split = self.parts()
         whole_of = {name: stated(epsilon) * Fraction(split[name], sum(split.values())) for name in self.bounds}
         noises = {name: Laplace(float_up(bound / whole_of[name])) for name, bound in self.bounds.items()}
         object.__setattr__(self, "noises", noises)
-        thresholds = {"queries": quiet_threshold(noises["queries"], self.lists["pool"].size)}
+        thresholds = {"queries": public_cut(noises["queries"], self.lists["pool"].size)}
         ties: dict[str, float] = {}
         for name in self._thresholded():
             delta, bound = self._delta_of_each(), self.bounds[name]
-            thresholds[name] = max(calibrate_threshold(noises[name], delta, bound), thresholds.get(name, 0))
+            thresholds[name] = max(least_threshold(noises[name], delta, bound), thresholds.get(name, 0))
             ties[name] = largest_tie_probability(noises[name], thresholds[name], bound, delta)
         object.__setattr__(self, "thresholds", thresholds)
         object.__setattr__(self, "tie_probabilities", ties)
 
     def _refuse_rounds(self) -> None:
         if self.selection == "multi-round" or self.max_keys_per_user is not None:
-            raise ParameterError(
-                Sentence(
-                    "{selection:multi-round} and {max_keys_per_user} are for {epsilon} and {delta} with {off_pool} or "
-                    "{clicks:threshold}; leave them out"
-                )
+            raise ParameterError.of(
+                "{selection:multi-round} and {max_keys_per_user} are for {epsilon} and {delta} with {off_pool} or "
+                "{clicks:threshold}; leave them out"
             )
 
     def _solve_outside(self, epsilon: float) -> bool:
@@ -225,7 +223,7 @@ class QueryPool(Method):
             self, "bounds", {name: most if name in plan.only_selected else public[name] for name in bounds}
         )
         object.__setattr__(self, "noises", plan.noises)
-        pool = quiet_threshold(plan.public["queries"].noise, self.lists["pool"].size)
+        pool = public_cut(plan.public["queries"].noise, self.lists["pool"].size)
         object.__setattr__(self, "thresholds", {"queries": pool})
         return True
 
@@ -247,8 +245,8 @@ class QueryPool(Method):
     def guarantee(self) -> Guarantee:
         """The guarantee that query_pool.md proves for these bounds, noises and thresholds."""
         if self.delta is not None and not self._thresholded():
-            raise ParameterError(
-                Sentence("{delta} is for {off_pool} and {clicks:threshold}: without them there is none; leave it out")
+            raise ParameterError.of(
+                "{delta} is for {off_pool} and {clicks:threshold}: without them there is none; leave it out"
             )
         unprotected = (*ALWAYS, *self._accounts(), *self.public_lists())
         if self.outside is not None:
@@ -311,7 +309,7 @@ class QueryPool(Method):
         noise = self.noises[table]
         if self.outside is not None and table == "transitions":
             return transitions_threshold(noise, keys)
-        return quiet_threshold(noise, max(keys, 1))
+        return public_cut(noise, max(keys, 1))
 
     def _between(self) -> str:
         return f"no other query {'' if self.off_pool else 'of the pool '}was asked between"
@@ -353,13 +351,3 @@ class QueryPool(Method):
     def draws(self) -> Sequence[Draw]:
         """Draws, recorded for the composition of several releases; none if all noise is Laplace."""
         return () if self.outside is None else self.outside.draws()
-
-
-def quiet_threshold(noise: Noise, keys: int) -> int:
-    """The least threshold that at most one of this many keys of count zero is expected to pass."""
-    return smallest_integer(lambda threshold: keys * noise.tail(threshold + 1).up() <= 1)
-
-
-def calibrate_threshold(noise: Laplace, delta: float, per_user: int) -> int:
-    """The least threshold at which keys of one user alone come out with at most this chance."""
-    return smallest_integer(lambda threshold: laplace_delta(noise, threshold, per_user) <= delta)

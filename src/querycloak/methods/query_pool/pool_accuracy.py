@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from querycloak.methods.counted_users import alone, counted, cut_off
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.query_pool.outside_plan import OutsidePlan
 from querycloak.privacy.calibration.accuracy import (
     ReleaseProbability,
     Stage,
@@ -12,11 +12,7 @@ from querycloak.privacy.calibration.accuracy import (
     rows_of_nobody,
     rows_of_one_user,
 )
-
-if TYPE_CHECKING:
-    from querycloak.methods.query_pool.method import QueryPool
-    from querycloak.methods.query_pool.outside_plan import OutsidePlan
-    from querycloak.privacy.calibration.weighted import WeightedPlan
+from querycloak.privacy.calibration.weighted import WeightedPlan
 
 _LATER = "The threshold of a row depends on how many queries come out; the range of users covers all cases."
 

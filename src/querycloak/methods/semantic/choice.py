@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from querycloak.errors import ParameterError
-from querycloak.sentence import Sentence
 from querycloak.text.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -47,10 +46,10 @@ class Chosen(NamedTuple):
 def check_choice(method: Semantic) -> None:
     """Refuse parts of a choice beside the word that makes it."""
     if method.domain == AUTO and (method.candidates is not None or method.criterion not in (None, "sqc1")):
-        raise ParameterError(Sentence("{domain:auto} chooses {candidates} and {criterion}: leave them out"))
+        raise ParameterError.of("{domain:auto} chooses {candidates} and {criterion}: leave them out")
     if wanted_draws(method) is not None and (method.domain not in (None, WHOLE) or method.criterion is not None):
-        raise ParameterError(
-            Sentence("{candidates:totals=N} chooses how many concepts and the {criterion}: leave {domain} out, too")
+        raise ParameterError.of(
+            "{candidates:totals=N} chooses how many concepts and the {criterion}: leave {domain} out, too"
         )
 
 
@@ -161,7 +160,7 @@ def _weights(domain: Domain, criteria: Collection[str]) -> Iterator[tuple[str, S
 
 
 MOST_LOSS = 40.0
-"""Of one draw: beyond it integer weights tell candidates no further apart."""
+"""Largest loss of one draw: integer weights distinguish candidates no further."""
 
 
 @lru_cache(maxsize=256)
@@ -234,7 +233,7 @@ def similarity_of(candidates: str | None, criterion: str, loss: float) -> float 
 
 
 def blind_similarity(candidates: str | None) -> float | None:
-    """The same for a draw that knows nothing."""
+    """The mean similarity of a draw that ignores its input; None for candidates without figures."""
     similarity = figures()["blind"].get(candidates or WHOLE)
     return None if similarity is None else round(float(similarity), 3)
 

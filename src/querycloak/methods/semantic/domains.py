@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import refuse, whole
-from querycloak.sentence import Sentence
 from querycloak.text.taxonomy import FOUR, OTHER, Flags, Taxonomy, topics_of, widest_sense
 
 if TYPE_CHECKING:
@@ -33,24 +32,20 @@ def domain_roots(taxonomy: Taxonomy, name: str) -> list[int]:
 
 
 def domain_numbers(taxonomy: Taxonomy, name: str) -> NDArray[np.int32]:
-    """For every concept the number of the domain it is in, from 1, if several are named; 0 is the rest."""
+    """Number of each concept's domain, from 1, if several are named; 0 for the rest."""
     # No concept is in two domains, so that a replacement has the topic of what it replaces.
     labels, roots = domain_labels(name), domain_roots(taxonomy, name)
     numbers = topics_of(taxonomy, roots)
     for number, root in enumerate(roots, 1):
         if numbers[root] != number:
             inside = labels[numbers[root] - 1]
-            raise ParameterError(
-                Sentence(
-                    "{domain} names {inner!r}, which lies within {outer!r}; leave one out, or name the narrower first",
-                    inner=labels[number - 1],
-                    outer=inside,
-                )
+            raise ParameterError.of(
+                "{domain} names {inner!r}, which lies within {outer!r}; leave one out, or name the narrower first",
+                inner=labels[number - 1],
+                outer=inside,
             )
     if numbers[taxonomy.root]:
-        raise ParameterError(
-            Sentence("{domain} names the root beside other concepts; name only these, the rest has its own")
-        )
+        raise ParameterError.of("{domain} names the root beside other concepts; name only these, the rest has its own")
     return numbers
 
 
@@ -80,8 +75,8 @@ def kept_concepts(taxonomy: Taxonomy, text: str) -> Flags:
         return np.asarray(taxonomy.depths <= number)
     uses = inclusive_uses(taxonomy)
     if not uses.any():
-        raise ParameterError(
-            Sentence("{candidates} by use needs a taxonomy that counts uses, as WordNet does; give depth=N instead")
+        raise ParameterError.of(
+            "{candidates} by use needs a taxonomy that counts uses, as WordNet does; give depth=N instead"
         )
     # A concept has at least the uses of what is below it; of equal ones the higher goes first: nothing between is lost.
     order = np.lexsort((np.arange(len(taxonomy)), taxonomy.depths, -uses))
@@ -189,7 +184,7 @@ class Domains:
 
     @cached_property
     def _homes(self) -> tuple[Ints, Ints]:
-        """For every concept that can be found: its domain, and its number there."""
+        """The domain of each concept that a query can have, and the concept's number there."""
         if not self.several:
             place = self.domains[0].place_of
             return np.zeros(len(place), np.int32), place

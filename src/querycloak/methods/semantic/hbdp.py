@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,19 +10,17 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.methods.semantic.domains import Domain
+from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.replacement import chosen_searches, rounded_scale
 from querycloak.methods.semantic.searches import Searches
+from querycloak.methods.semantic.totals import numbered_texts
 from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
 from querycloak.privacy.calibration.histogram import release_groups
 from querycloak.privacy.calibration.threshold import laplace_noise
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream
-from querycloak.sentence import Sentence
-
-if TYPE_CHECKING:
-    from querycloak.methods.semantic.method import Semantic
-    from querycloak.privacy.sampling.randomness import Randomness
 
 _MOST_CELLS = 200_000_000
 
@@ -32,18 +29,16 @@ def check_size(domain: Domain, users: int) -> None:
     """Refuse sizes with too many draws; call it before the charge."""
     size = len(domain.taxonomy)
     if size * users > _MOST_CELLS:
-        raise ParameterError(
-            Sentence(
-                "{criterion:hbdp} draws noise for every concept and user, and half of that comes out as rows: too many "
-                "for a domain of {size:,} concepts and a log like this; name a smaller {domain}, or take another "
-                "criterion",
-                size=size,
-            )
+        raise ParameterError.of(
+            "{criterion:hbdp} draws noise for every concept and user, and half of that comes out as rows: too many "
+            "for a domain of {size:,} concepts and a log like this; name a smaller {domain}, or take another "
+            "criterion",
+            size=size,
         )
 
 
 def accuracy_of_counts(method: Semantic) -> TableAccuracy:
-    """Every concept of the domain is noised for every user: most rows are noise."""
+    """The numbers of all concepts of the domain get noise for each user, so most rows are noise."""
     noise = laplace_noise(2 * (method.max_queries or 1), stated(method.budget))
     meaning = (
         f"searches of this user for the concept; of each user at most {method.max_queries} count; plus {noise.words}"
@@ -89,13 +84,10 @@ def noisy_cells(
 def _rows(
     users: pa.Array, domain: Domain, owners: NDArray[np.int64], concepts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> Stream:
-    texts = [domain.taxonomy.shown(concept) for concept in range(len(domain.taxonomy))]
-    labels = sorted(set(texts))
-    number_of = {label: number for number, label in enumerate(labels)}
-    numbers = np.array([number_of[text] for text in texts])[concepts]
+    shown, numbers_of = numbered_texts([domain.taxonomy.shown(concept) for concept in range(len(domain.taxonomy))])
+    numbers = numbers_of[concepts]
     order = np.lexsort((numbers, owners, -counts))
     schema = pa.schema([("user", pa.string()), ("query", pa.string()), ("count", pa.int64())])
-    shown = pa.array(labels, pa.string())
 
     def batches() -> Iterator[pa.RecordBatch]:
         for first in range(0, max(len(order), 1), 1 << 16):

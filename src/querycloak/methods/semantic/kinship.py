@@ -56,7 +56,7 @@ def _share(source, types, marked, shared):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def count_kin(sources, types, table):  # type: ignore[no-untyped-def]
-    """For each of these types, the number of concepts in each class of its kin."""
+    """Number of concepts in each class of kin, for each of these types."""
     starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     marked, shared = np.zeros(ancestors.size, np.int32), np.zeros(ancestors.size, np.int32)
@@ -76,7 +76,7 @@ def count_kin(sources, types, table):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def find_spreads(first, last, types, values, offsets, spreads):  # type: ignore[no-untyped-def]
-    """By output type: the largest difference of values[ancestors, class] - offset between input types."""
+    """For each output type, the largest difference of values[ancestors, class] - offset between input types."""
     starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     near = np.empty((width, width))
@@ -192,7 +192,7 @@ class Kinship:
 
     @property
     def width(self) -> int:
-        """One more than the most ancestors that any concept has."""
+        """The largest number of ancestors of a concept, plus one."""
         return int(self.ancestors.max()) + 1
 
     @property
@@ -236,7 +236,7 @@ class Kinship:
 
     @property
     def _types(self) -> Types:
-        """As compiled code takes them."""
+        """The types as a tuple of arrays for compiled code."""
         members, above = self.members, self.above
         return Types(
             members.starts, members.values, self.ancestors, self.topics, self.parent, above.starts, above.values
@@ -252,7 +252,7 @@ class Kinship:
         return float(spreads.max())
 
     def members_of_class(self, sources: Ints, classes: Ints, ranks: NDArray[np.int64]) -> Ints:
-        """By draw: the concept of the given rank in the given class of the source concept's kin."""
+        """For each draw, the concept with this rank in this class of the source's kin."""
         types = self.type_of[sources]
         order = np.argsort(types, kind="stable")
         bounds = np.searchsorted(types[order], np.arange(len(self.ancestors) + 1))

@@ -17,7 +17,6 @@ from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.parameters import share
 from querycloak.privacy.sampling.exact import exp_minus, rounded_down, stated
 from querycloak.releases.row_kinds import RowKind
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -53,14 +52,12 @@ class LogSemantic(Semantic):
         about_taxonomy = (self.criterion, self.domain, self.candidates, self.topics)
         others = self.repeats, self.times, self.budget_per, self.taxonomy, self.any_language
         if any(each is not None for each in about_taxonomy) or others != ("draw", "drop", "user", "wordnet", False):
-            raise ParameterError(
-                Sentence(
-                    "{variant:log} takes {epsilon}, {delta}, {max_queries} and {selection_share} alone: its candidates "
-                    "are queries of the log, and rows have no times"
-                )
+            raise ParameterError.of(
+                "{variant:log} takes {epsilon}, {delta}, {max_queries} and {selection_share} alone: its candidates "
+                "are queries of the log, and rows have no times"
             )
         if self.delta is None:
-            raise ParameterError(Sentence("{variant:log} needs {delta}, such as {delta:1e-6}: it selects queries"))
+            raise ParameterError.of("{variant:log} needs {delta}, such as {delta:1e-6}: it selects queries")
         if self.selection_share is not None:
             share("selection_share", self.selection_share, "give the part of epsilon that selects, such as 0.1")
 
@@ -102,7 +99,7 @@ class LogSemantic(Semantic):
 
     @property
     def campaign(self) -> None:
-        """None: every release selects anew."""
+        """None, because every release selects anew."""
 
     def unprotected(self, selected: Sequence[str] | None = None) -> tuple[str, ...]:
         """The facts of every semantic release, and the effect of several accounts on the selection.
@@ -143,7 +140,7 @@ class LogSemantic(Semantic):
         )
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Nothing is counted in rows; the selection says how many users bring a candidate out."""
+        """Rows have no counts; the accuracy of the selection has the users that a candidate needs."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 

@@ -1,11 +1,10 @@
-"""Rows of a log with candidates from the log itself: select, then draw (log_domain.md)."""
+"""Rows drawn from candidates that are selected from the log itself (log_domain.md)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import ibis.expr.types as ir
 import numpy as np
@@ -16,22 +15,20 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.methods.method import Counted, Drawn
 from querycloak.methods.semantic.domains import Domain, Domains
+from querycloak.methods.semantic.log_domain import LogSemantic
 from querycloak.methods.semantic.replacement import Replacement
 from querycloak.methods.semantic.searches import Histories
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import whole_table
 from querycloak.text.lists import Lists
 from querycloak.text.taxonomy import Taxonomy
-
-if TYPE_CHECKING:
-    from querycloak.methods.semantic.log_domain import LogSemantic
-    from querycloak.privacy.sampling.randomness import Randomness
 
 OTHER = "(other)"
 
 
 @dataclass(frozen=True)
 class LogRows:
-    """Searches and counts of queries, waiting to be paid for."""
+    """Counted queries for the selection of candidates, and the searches to be replaced."""
 
     engine: Engine
     searches: ir.Table
@@ -54,23 +51,23 @@ class LogRows:
 
 
 def candidates_of(selected: pa.Table, loss: float) -> list[str]:
-    """The queries of largest noisy count, as many as make the most draws right (log_domain.md, step 2)."""
+    """The queries of largest noisy count, their number as the most unchanged draws need it (log_domain.md, step 2)."""
     rows = selected.filter(pc.not_equal(selected["query"], OTHER))
     ordered = rows.sort_by([("count", "descending"), ("query", "ascending")])
     if not ordered.num_rows:
         return []
     stays = 1 / (1 + np.arange(1, ordered.num_rows + 1) * math.exp(-loss))
-    counts = pc.fill_null(ordered["count"], 1).to_numpy().astype(np.float64)  # a null stands for 1 or less
+    counts = pc.fill_null(ordered["count"], 1).to_numpy().astype(np.float64)  # null: 1 or less
     most = int(np.argmax(stays * np.cumsum(counts))) + 1
     return sorted(ordered["query"][:most].to_pylist())
 
 
 class ListedQueries(Replacement):
-    """The draw over listed queries: a taxonomy of one level; its root stands for all other queries."""
+    """The draw over listed queries: a taxonomy of one level, whose root stands for all other queries."""
 
     @classmethod
     def among(cls, method: LogSemantic, candidates: list[str]) -> ListedQueries:
-        """The draw over these and the rest."""
+        """The draw over these candidates and the root."""
         texts = [OTHER, *candidates]
         size = len(texts)
         own = Lists.of_lengths(np.ones(size, np.int64), np.arange(size, dtype=np.int32))
@@ -82,7 +79,7 @@ class ListedQueries(Replacement):
 
     @property
     def concepts_of(self) -> Callable[[pa.Array], NDArray[np.int32]]:
-        """Place of each query among the candidates; -1 for the rest."""
+        """Number of each query among the candidates; -1 if it is none."""
         listed = pa.array(list(self.domains.taxonomy.labels), pa.string())
         rest = self.domains.taxonomy.root
 

@@ -1,4 +1,4 @@
-"""Each query is replaced by one of a similar meaning, user by user (proof: semantic.md)."""
+"""Replace each query by one of similar meaning, user by user (proof: semantic.md)."""
 
 from __future__ import annotations
 
@@ -117,12 +117,10 @@ class Semantic(Method):
 
     def _check_bounded(self) -> None:
         if self.max_queries is None and self.shared_out:
-            raise ParameterError(
-                Sentence(
-                    "{max_queries} must be given, such as {max_queries:1}: epsilon is divided among a user's "
-                    "queries, and over many a draw says no more than chance does; or take {budget_per:query}, whose "
-                    "epsilon is for one query"
-                )
+            raise ParameterError.of(
+                "{max_queries} must be given, such as {max_queries:1}: epsilon is divided among a user's "
+                "queries, and over many a draw says no more than chance does; or take {budget_per:query}, whose "
+                "epsilon is for one query"
             )
 
     @property
@@ -166,19 +164,19 @@ class Semantic(Method):
         if self.criterion == "hbdp":
             self.check_histogram()
         if self.topics is not None and self.criterion != "sqc2":
-            raise ParameterError(
-                Sentence("{topics} goes with {criterion:sqc2}, which keeps replacements within a query's topic")
+            raise ParameterError.of(
+                "{topics} goes with {criterion:sqc2}, which keeps replacements within a query's topic"
             )
         if self.delta is not None and (self.max_queries is None or not self.shared_out):
-            raise ParameterError(
-                Sentence("{delta} goes with {max_queries}, {variant:default} and {repeats:draw}: it adds up draws")
+            raise ParameterError.of(
+                "{delta} goes with {max_queries}, {variant:default} and {repeats:draw}: it adds up draws"
             )
         if self.candidates is not None:
             from querycloak.methods.semantic.domains import parse_candidates
 
             parse_candidates(self.candidates)
         if self.selection_share is not None and self.variant != "log":
-            raise ParameterError(Sentence("{selection_share} goes with {variant:log}, which selects queries"))
+            raise ParameterError.of("{selection_share} goes with {variant:log}, which selects queries")
         self.check_bounded_draws()
         if self.budget_per == "query" and self.budget > MOST_EPSILON:
             refuse("epsilon", f"at most {MOST_EPSILON:g} for each query", self.budget, "more protects nobody")
@@ -198,22 +196,20 @@ class Semantic(Method):
     def check_histogram(self) -> None:
         """Refuse options that do not fit noisy counts of concepts."""
         if self.max_queries is None:
-            raise ParameterError(
-                Sentence("{criterion:hbdp} needs {max_queries}: noise is scaled to the most queries of one user")
+            raise ParameterError.of(
+                "{criterion:hbdp} needs {max_queries}: noise is scaled to the most queries of one user"
             )
         if self.times != "drop" or self.repeats != "draw" or self.budget_per != "user":
             raise ParameterError(NOISY_COUNTS)
         if self.several_domains or self.domain == AUTO:
-            raise ParameterError(
-                Sentence("{criterion:hbdp} needs one domain for all queries, such as {domain:abstraction}")
-            )
+            raise ParameterError.of("{criterion:hbdp} needs one domain for all queries, such as {domain:abstraction}")
 
     def _check_texts(self) -> None:
         for name, value in (("domain", self.domain), ("topics", self.topics)):
             if value is not None and not all(part.strip() for part in value.split("|")):
                 refuse(name, "names of concepts, parted by |", value, "leave the empty one out")
         if self.any_language and self.taxonomy != WORDNET:
-            raise ParameterError(Sentence("{any_language} is about WordNet: leave it out with another {taxonomy}"))
+            raise ParameterError.of("{any_language} is about WordNet: leave it out with another {taxonomy}")
         if self.taxonomy != WORDNET and Path(self.taxonomy).suffix.lower() not in (".csv", ".tsv", ".parquet"):
             rule = f"{WORDNET}, or a .csv, .tsv or .parquet file"
             refuse("taxonomy", rule, self.taxonomy, "give a table with the columns id, labels, parents")
@@ -342,7 +338,7 @@ class Semantic(Method):
         return _reveals(parameters) == _reveals(self.parameters())
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Nothing is counted, and no number of users is needed: every search comes out as some concept."""
+        """Rows have no counts and need no number of users: every search comes out as a concept."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 from querycloak.methods.semantic.choice import certified_for, share_of
 from querycloak.methods.semantic.domains import Domain, Domains
+from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.searches import Searches
-from querycloak.methods.semantic.totals import MOST_CANDIDATES, MOST_LISTED, DrawChannel, Totals, channel_table
+from querycloak.methods.semantic.totals import (
+    MOST_CANDIDATES,
+    MOST_LISTED,
+    DrawChannel,
+    Totals,
+    channel_table,
+    numbered_texts,
+)
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream, Table
-from querycloak.text.taxonomy import topic_concepts, topics_of
-
-if TYPE_CHECKING:
-    from querycloak.methods.semantic.method import Semantic
-    from querycloak.privacy.sampling.randomness import Randomness
-    from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.taxonomy import Taxonomy, topic_concepts, topics_of
 
 Ints = NDArray[np.int32]
 Weights = SemanticWeights | EqualityWeights
@@ -57,7 +61,7 @@ class Replacement:
         return made
 
     def at(self, method: Semantic) -> Replacement:
-        """The same tables for another epsilon, variant or unit."""
+        """The tables with another epsilon, variant or unit."""
         return method.mechanism(method, self.domains, self._made)
 
     def weights(self, number: int) -> Weights:
@@ -95,7 +99,7 @@ class Replacement:
         return self._labels(searches, randomness)
 
     def _labels(self, searches: Searches, randomness: Randomness) -> DrawnTables:
-        """One new label for each search that may be drawn, and totals of the labels."""
+        """A drawn label for each search within the bound, and totals of the labels."""
         domains, places = self.domains.placed(searches.concepts)
         kept = chosen_searches(searches, self._less_telling(searches.concepts, domains), domains)
         domains, places = domains[kept], places[kept]
@@ -183,10 +187,8 @@ class Replacement:
         whole = self.domains.whole(domains, places)
         used, where = np.unique(whole, return_inverse=True)
         texts = [self.domains.taxonomy.shown(int(concept)) for concept in used]
-        labels = sorted(set(texts))
-        number_of = {label: number for number, label in enumerate(labels)}
-        numbers = np.array([number_of[text] for text in texts], np.int32)
-        return pa.array(labels, pa.string()), numbers[where] if len(numbers) else np.empty(0, np.int32)
+        labels, numbers = numbered_texts(texts)
+        return labels, numbers[where]
 
 
 def chosen_searches(

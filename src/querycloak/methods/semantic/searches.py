@@ -20,7 +20,6 @@ from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.method import Drawn
 from querycloak.methods.semantic.totals import accuracy_of
 from querycloak.privacy.ledger.payment import CountedByUser
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.engines import Engine
@@ -46,11 +45,9 @@ def check_language(engine: Engine, searches: ir.Table, concepts_of: Callable[[pa
         users += len(known_mask)
         known += int(known_mask.sum())
     if users >= LEAST_USERS and ONE_USER_IN * known < users:
-        raise InputError(
-            Sentence(
-                "WordNet has hardly any word of this log, which seems to be in another language than English; give "
-                "a {taxonomy} of that language, or insist: {any_language:True}"
-            )
+        raise InputError.of(
+            "WordNet has hardly any word of this log, which seems to be in another language than English; give "
+            "a {taxonomy} of that language, or insist: {any_language:True}"
         )
 
 
@@ -82,7 +79,7 @@ class Allowed(NamedTuple):
 
 
 def staged_searches(log: SearchLog) -> ir.Table:
-    """One row for each search, however many clicks it has, kept in the engine."""
+    """The distinct searches, staged in the engine; several clicks of a search are one row."""
     return log.engine.stage(log.asked.distinct())
 
 
@@ -103,7 +100,7 @@ class Histories(CountedByUser):
         return people["kept"].to_pylist(), people["n"].to_numpy()
 
     def allowing(self, key: str, names: list[str], allowed: NDArray[np.int64]) -> Histories:
-        """The same, with no more searches of each user than this."""
+        """The histories with at most this number of searches of each user."""
         return replace(self, allowed=Allowed(key, dict(zip(names, allowed.tolist(), strict=True))))
 
     def draw(self, randomness: Randomness) -> Drawn:

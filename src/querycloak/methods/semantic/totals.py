@@ -17,9 +17,9 @@ from querycloak.privacy.calibration.accuracy import TableAccuracy
 
 Floats = NDArray[np.float64]
 MOST_CANDIDATES = 3_000
-"""Of larger domains no totals are published: a matrix of that size would have to be inverted."""
+"""Totals are published for domains up to this size: they need the inverse of a matrix of that size."""
 MOST_LISTED = 300
-"""Of larger domains the channel is not listed: it has a row for every pair of candidates."""
+"""The channel is listed for domains up to this size: it has a row for every pair of candidates."""
 _MEANING = (
     "there is no count: total estimates how many of the searches that were drawn asked for the concept; of each user "
     "only those count that have a row in log"
@@ -74,16 +74,14 @@ class Totals:
         """
         if channel.inverse is None:
             return None
-        labels = sorted(set(texts))
-        number_of = {label: number for number, label in enumerate(labels)}
-        numbers = np.array([number_of[text] for text in texts])
+        labels, numbers = numbered_texts(texts)
         folded = np.zeros((len(texts), len(labels)))
         np.add.at(folded.T, numbers, channel.inverse.T)
         totals = drawn @ folded
         # Given the log, the variance is sum over o of E[drawn(o)] inverse(o, j)^2, less the total itself.
         variances = np.maximum(drawn @ folded**2 - totals, 0.0)
         rows = np.bincount(numbers, drawn, minlength=len(labels)).astype(np.int64)
-        return cls(pa.array(labels, pa.string()), rows, totals, np.sqrt(variances))
+        return cls(labels, rows, totals, np.sqrt(variances))
 
     @property
     def shares(self) -> Floats:
@@ -109,6 +107,13 @@ class Totals:
         )
 
 
+def numbered_texts(texts: Sequence[str]) -> tuple[pa.Array, NDArray[np.int32]]:
+    """The different texts in their order, and the number of each text among them."""
+    labels = sorted(set(texts))
+    number_of = {label: number for number, label in enumerate(labels)}
+    return pa.array(labels, pa.string()), np.array([number_of[text] for text in texts], np.int32)
+
+
 def nearest_shares(values: Floats) -> Floats:
     """The nearest point, by squared distance, of all shares that add up to 1 (Duchi et al. 2008)."""
     descending = np.sort(values)[::-1]
@@ -117,7 +122,7 @@ def nearest_shares(values: Floats) -> Floats:
 
 
 def predicted_distance(channel: DrawChannel, shares: Floats) -> float:
-    """The same for one draw of a log with these shares; divide it by the square root of the number of draws."""
+    """The expected distance for one draw from these shares; n draws divide it by the square root of n."""
     if channel.inverse is None:
         return math.inf
     variances = shares @ channel.probabilities @ channel.inverse**2 - shares

@@ -90,7 +90,7 @@ class SemanticWeights:
         return self.kinship.widest_spread(np.log(weights), np.log(totals)) + _FLOATS
 
     def exponents(self, losses: Sequence[float]) -> list[float]:
-        """By loss: the largest certified exponent with an exact loss of at most that."""
+        """For each loss, the largest certified exponent with at most this exact loss."""
         if self.concepts == 1:
             return [0.0] * len(losses)
         unsolved = [loss for loss in losses if loss not in self._solved]
@@ -126,7 +126,7 @@ class SemanticWeights:
         return table[self.kinship.ancestors[classes.owners()], classes.values]
 
     def _sums(self, values: NDArray[Any]) -> NDArray[Any]:
-        """For each type the sum of a value over all concepts."""
+        """Sum of a value over all concepts, for each type."""
         return np.add.reduceat(values * self.kinship.sizes, self.kinship.classes.starts[:-1])
 
     def _by_bound(self, losses: Sequence[float]) -> list[float]:
@@ -180,7 +180,7 @@ class EqualityWeights:
         self._bits = 62 - self.concepts.bit_length()
 
     def _weights(self, exponent: float) -> tuple[int, int]:
-        """Of the concept itself (rounded down) and of any other (rounded up)."""
+        """Weights of the concept itself (rounded down) and of any other (rounded up)."""
         other = math.ceil(math.exp(-exponent) * (1 << self._bits) * (1 + 2.0**-50)) + 1
         return 1 << self._bits, min(other, 1 << self._bits)
 
@@ -192,7 +192,7 @@ class EqualityWeights:
         return table
 
     def exact_loss(self, exponent: float) -> float:
-        """Every input has the same total, so the ratio of the two weights is all."""
+        """The ratio of the two weights, because every input has the same total."""
         own, other = self._weights(exponent)
         return math.log(own / other)
 
@@ -252,7 +252,7 @@ def _locate(types, levels, ancestors, starts, classes, sizes, tables, drawn, cho
 
 
 SOURCES = 128
-"""How many concepts stand for all: one at every 128th part of all uses."""
+"""Number of concepts that represent all: one at every 128th part of all uses."""
 
 
 def expected_similarities(domain: Domain, criterion: str, exponents: Sequence[float]) -> list[float]:

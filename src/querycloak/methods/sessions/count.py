@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.logs import sequences
-from querycloak.methods.sessions.session_bounds import CHARACTERS_PER_USER
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.sessions.session_bounds import SessionBounds
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.sessions.joint_plans import CHARACTERS_PER_USER, SessionBounds
 
 
 def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, repeats: bool) -> ir.Table:
-    """Each user's subsequences of sessions, once each."""
+    """Each user's distinct subsequences of sessions."""
     sessions = kept_sessions(log, gap_minutes, bounds.queries)
     return sequences.once_per_sequence(subsequences(log, sessions, bounds, repeats=repeats))
 
 
 def subsequences(log: SearchLog, sessions: ir.Table, bounds: SessionBounds, *, repeats: bool) -> ir.Table:
-    """Every subsequence of these sessions, up to a user's number of characters; repeats: see `logs.sequences`."""
+    """The subsequences of these sessions, up to the characters of a user; repeats: see `logs.sequences`."""
     sessions = sequences.affordable_sessions(sessions, bounds.queries, CHARACTERS_PER_USER)
     escape = not log.source.choices.normalise
     return sequences.subsequences(sessions, bounds.queries, escape=escape, repeats=repeats)

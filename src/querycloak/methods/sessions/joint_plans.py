@@ -1,4 +1,4 @@
-"""The tables that `sessions` releases, and one plan for all: a histogram of all keys, or a part of the budget for each.
+"""Bounds on sessions, the tables that come out, and their plan: a histogram of all keys, or parts of the budget.
 
 Options that do not go together are refused.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
@@ -21,11 +21,72 @@ from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
 from querycloak.privacy.calibration.selection import parse_split, plan_tables, plan_without_counts
 from querycloak.privacy.calibration.threshold import LAWS, calibrate, plan_for_filter
-from querycloak.privacy.parameters import refuse
+from querycloak.privacy.parameters import checked_bound, natural, refuse, whole
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     from querycloak.methods.sessions.method import Sessions
+
+
+LONGEST_SESSION = 10
+MOST_KEYS = 250
+CHARACTERS_PER_USER = 1 << 24
+"""Largest total length of one user's sequences: sessions beyond it do not count (sessions.md)."""
+
+
+class SessionBounds(NamedTuple):
+    """Number of sessions of a user that count, and of queries of each."""
+
+    sessions: int
+    queries: int
+
+    @property
+    def sequences(self) -> int:
+        """Largest number of sequences of two or more queries."""
+        return sensitivity(self.sessions, self.queries)
+
+
+# Room for as many keys as clicks have there.
+BOUNDS = {
+    "laplace": SessionBounds(1, 2),
+    "gaussian": SessionBounds(8, 3),
+    "weighted": SessionBounds(32, 3),
+    "multi-round": SessionBounds(32, 3),
+}
+
+
+def sensitivity(sessions: int, queries: int) -> int:
+    """Largest number of subsequences of two or more queries in these sessions (sessions.md)."""
+    return sessions * ((1 << queries) - 1 - queries)
+
+
+def checked_bounds(sessions: int, queries: int, *, force: bool) -> SessionBounds:
+    """The bounds; refused if they make too many sequences, unless the caller insists."""
+    bounds = SessionBounds(
+        natural("sessions_per_user", sessions, "say how many sessions of one user may count"),
+        whole(
+            "queries_per_session",
+            queries,
+            Sentence(
+                "give 2 to {most}: each more doubles a session's sequences, and {force} does not lift this bound",
+                most=LONGEST_SESSION,
+            ),
+            least=2,
+            most=LONGEST_SESSION,
+        ),
+    )
+    keys = checked_bound(bounds.sequences)
+    if keys > MOST_KEYS and not force:
+        raise ParameterError.of(
+            "{sessions_per_user} times the subsequences of a session must be at most {most}; {sessions:,} "
+            "times {each:,} would make up to {keys:,} rows for each user, {keys:,} million for a million "
+            "users; lower {queries_per_session}, or insist: {force:True}",
+            most=MOST_KEYS,
+            sessions=bounds.sessions,
+            each=sensitivity(1, bounds.queries),
+            keys=keys,
+        )
+    return bounds
 
 
 def of_released(method: Sessions, given: Given) -> bool:
@@ -51,10 +112,10 @@ def checked_tables(method: Sessions, given: Given) -> tuple[str, ...]:
         more = (REFORMULATIONS,) if method.pairs and method.counts == "noisy" else ()
         return (TABLE,) if method.no_clicks else (clicks.TABLE, TABLE, *more)
     if method.no_clicks:
-        raise ParameterError(Sentence("{tables} must be left out with {no_clicks}: both say which tables come out"))
+        raise ParameterError.of("{tables} must be left out with {no_clicks}: both say which tables come out")
     if REFORMULATIONS in named and (not method.pairs or method.counts == "none"):
-        raise ParameterError(
-            Sentence("reformulations in {tables} need {sequences:released}, clicks or queries beside them, and counts")
+        raise ParameterError.of(
+            "reformulations in {tables} need {sequences:released}, clicks or queries beside them, and counts"
         )
     return tuple(name for name in method.keys if name in named)
 
@@ -62,23 +123,18 @@ def checked_tables(method: Sessions, given: Given) -> tuple[str, ...]:
 def _check_of_released(method: Sessions, given: Given) -> None:
     """Refuse options that do not go with pairs of released queries."""
     if not isinstance(given, Budget) or method.two_draws:
-        raise ParameterError(
-            Sentence(
-                "{sequences:released} needs a budget ({epsilon}, {delta}): leave {noise}, {threshold} and "
-                "{two_draws} out"
-            )
+        raise ParameterError.of(
+            "{sequences:released} needs a budget ({epsilon}, {delta}): leave {noise}, {threshold} and {two_draws} out"
         )
     if method.sessions_per_user is not None or method.queries_per_session is not None:
-        raise ParameterError(
-            Sentence(
-                "{sequences:released} makes pairs of queries: {sessions_per_user} and {queries_per_session} go with "
-                "{sequences:selected}"
-            )
+        raise ParameterError.of(
+            "{sequences:released} makes pairs of queries: {sessions_per_user} and {queries_per_session} go with "
+            "{sequences:selected}"
         )
     named = (method.tables or f"{clicks.TABLE},{TABLE}").replace(" ", "").split(",")
     if method.no_clicks or not {clicks.TABLE, queries.TABLE} & set(named):
-        raise ParameterError(
-            Sentence("{sequences:released} needs queries that come out before: clicks or queries in {tables}")
+        raise ParameterError.of(
+            "{sequences:released} needs queries that come out before: clicks or queries in {tables}"
         )
 
 
@@ -88,16 +144,14 @@ def check_one_table(method: Sessions) -> None:
         return
     alone = Parameter("no_clicks") if method.no_clicks else Parameter("tables", TABLE)
     if method.split is not None:
-        raise ParameterError(
-            Sentence("{split} must be left out with {alone}: it divides a budget between tables", alone=alone)
+        raise ParameterError.of(
+            "{split} must be left out with {alone}: it divides a budget between tables", alone=alone
         )
     if method.max_keys_per_user not in (None, AUTO):
-        raise ParameterError(
-            Sentence(
-                "{max_keys_per_user} must be left out with {alone}: it bounds clicks and queries; "
-                "{sessions_per_user} and {queries_per_session} bound sessions",
-                alone=alone,
-            )
+        raise ParameterError.of(
+            "{max_keys_per_user} must be left out with {alone}: it bounds clicks and queries; "
+            "{sessions_per_user} and {queries_per_session} bound sessions",
+            alone=alone,
         )
 
 
@@ -116,8 +170,8 @@ Room = Mapping[str, int]
 """Number of keys that one user may add to, by table."""
 
 
-def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> SelectionPlan:
-    """The same noise and threshold for all tables."""
+def plans_of_noise(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> SelectionPlan:
+    """Plans with this noise and threshold for all tables."""
     noise = noise_of(law, given.noise)
     return _one_histogram(
         price(noise, given.threshold, sum(room.values()), published_noise=noise if two_draws else None), room

@@ -15,32 +15,30 @@ from querycloak.methods.keys.selection_plan import (
     check_counts,
     check_given_bound,
     chosen_on_log,
+    shared_and_own,
 )
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.queries import method as queries
 from querycloak.methods.sessions.joint_plans import (
-    check_one_table,
-    checked_tables,
-    of_released,
-    parts_of,
-    plans_of_budget,
-    plans_of_knobs,
-    plans_with_public,
-)
-from querycloak.methods.sessions.public_plans import PARTS, REFORMULATIONS, PublicPlans
-from querycloak.methods.sessions.session_bounds import (
     BOUNDS,
     CHARACTERS_PER_USER,
     MOST_KEYS,
     SessionBounds,
+    check_one_table,
     checked_bounds,
+    checked_tables,
+    of_released,
+    parts_of,
+    plans_of_budget,
+    plans_of_noise,
+    plans_with_public,
     sensitivity,
 )
-from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
+from querycloak.methods.sessions.public_plans import PARTS, REFORMULATIONS, PublicPlans
+from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_noise
 from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.parameters import checked_bound, number_above_zero
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -125,7 +123,7 @@ class Sessions(KeysMethod):
     def __post_init__(self) -> None:
         self.check_choices()
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
-        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        given = budget_or_noise(self.epsilon, self.delta, self.noise, self.threshold)
         object.__setattr__(self, "pairs", of_released(self, given))
         object.__setattr__(self, "released", checked_tables(self, given))
         check_one_table(self)
@@ -145,7 +143,7 @@ class Sessions(KeysMethod):
         return self.selection or self._default_selection(given)
 
     def _default_selection(self, given: Budget) -> str | None:
-        """By formula; a given bound decides which selection is best for it."""
+        """The selection that a formula chooses, for the given bound if there is one."""
         most = None
         if (self.sessions_per_user, self.queries_per_session, self.max_keys_per_user) != (None, None, None):
             most = max(self.room(PER_USER["gaussian"], self.checked_bounds(BOUNDS["gaussian"])).values())
@@ -162,7 +160,7 @@ class Sessions(KeysMethod):
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
             if self.sessions_per_user is not None:
-                raise ParameterError(Sentence("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out"))
+                raise ParameterError.of("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out")
             return chosen_on_log(self, given)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         law = self._law(given)
@@ -181,10 +179,10 @@ class Sessions(KeysMethod):
             return plan
         if isinstance(given, ExplicitNoise):
             if self.split is not None:
-                raise ParameterError(
-                    Sentence("{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out")
+                raise ParameterError.of(
+                    "{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out"
                 )
-            return plans_of_knobs(given, room, self.selection or "laplace", two_draws=self.two_draws)
+            return plans_of_noise(given, room, self.selection or "laplace", two_draws=self.two_draws)
         return plans_of_budget(
             given,
             room,
@@ -239,36 +237,17 @@ class Sessions(KeysMethod):
         """Given options and solved numbers; with the rule that cuts sessions, as the card must state it."""
         if self.plan.candidates:
             return {**self.plan.choice_parameters(), **self._cutting()}
-        if self.public is not None:
-            return self._parameters_of_public(self.public)
         solved = {table: plan.parameters() for table, plan in self.plans.items()}
         bounds = {table: parameters.pop("per_user") for table, parameters in solved.items()}
-        shared = {
-            name: value for name, value in solved[TABLE].items() if all(each[name] == value for each in solved.values())
-        }
-        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
-        return {
-            **shared,
-            **{table: parameters for table, parameters in apart.items() if parameters},
-            "per_user": bounds.get(clicks.TABLE, bounds.get(queries.TABLE)),
-            "sessions_per_user": self.bounds.sessions,
-            "sequences_per_user": bounds[TABLE],
-            **self._cutting(),
-        }
-
-    def _parameters_of_public(self, public: PublicPlans) -> dict[str, Any]:
-        solved = {table: plan.parameters() for table, plan in self.plans.items()}
-        bounds = [parameters.pop("per_user") for parameters in solved.values()]
-        first = next(iter(solved.values()))
-        shared = {name: value for name, value in first.items() if all(each[name] == value for each in solved.values())}
-        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
-        return {
-            **shared,
-            **{table: parameters for table, parameters in apart.items() if parameters},
-            "per_user": bounds[0],
-            **public.parameters(),
-            **self._cutting(),
-        }
+        if self.public is not None:
+            bounded = {"per_user": next(iter(bounds.values())), **self.public.parameters()}
+        else:
+            bounded = {
+                "per_user": bounds.get(clicks.TABLE, bounds.get(queries.TABLE)),
+                "sessions_per_user": self.bounds.sessions,
+                "sequences_per_user": bounds[TABLE],
+            }
+        return {**shared_and_own(solved), **bounded, **self._cutting()}
 
     def _cutting(self) -> dict[str, Any]:
         queries = self.queries_per_session if self.plan.candidates else self.bounds.queries
@@ -301,7 +280,7 @@ class Sessions(KeysMethod):
         if queries.TABLE in self.released:
             from querycloak.methods.keys.contribution_bounding import once_per_key
 
-            tables = {queries.TABLE: once_per_key(queries.asked(log), queries.KEY), **tables}
+            tables = {queries.TABLE: once_per_key(log.asked, queries.KEY), **tables}
         if self.priors is not None:
             from querycloak.methods.keys.public_priors import with_prior
 

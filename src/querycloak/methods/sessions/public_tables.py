@@ -1,10 +1,10 @@
-"""Tables with keys that follow from released queries: pairs of queries, reformulations (sessions.md)."""
+"""Tables whose keys follow from released queries: pairs of queries, and reformulations (sessions.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ibis.expr.types as ir
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from querycloak.engines import Engine
 from querycloak.logs.reformulations import ALL_WORDS, KINDS, OF_WORDS, reformulations
+from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import pairs_of_steps, session_steps
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.public_keys import PublicKeys, release_public
@@ -23,27 +24,24 @@ from querycloak.privacy.calibration.public_counts import PublicPlan, lowest_cut,
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.releases.tables import Table
 
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-
 PAIR, CELL = ("query", "next_query"), ("kind", "word")
 PAIRS, REFORMULATIONS = "sessions", "reformulations"
 QUERIES_OF_SESSION = 32
-"""How many different released queries of a session count: pairs would grow with the square of a session."""
+"""Number of different released queries of a session that count: pairs grow with its square."""
 
 
 @dataclass(frozen=True)
 class PublicTables:
-    """Steps of sessions in the engine, waiting for the queries that come out."""
+    """Steps of sessions in the engine, to be counted once queries are released."""
 
     engine: Engine
     steps: ir.Table
     cells: ir.Table | None
-    """Users' cells of reformulations; None if that table is not asked for."""
+    """Users' reformulations; None if that table is not asked for."""
     plans: PublicPlans
     repeats: bool
     counted: bool
-    """Whether pairs come out with counts."""
+    """Whether pairs are published with counts."""
 
     @classmethod
     def of(
@@ -54,7 +52,7 @@ class PublicTables:
         return cls(log.engine, steps, cells, plans, repeats, counted)
 
     def draw(self, released: Mapping[str, Table], randomness: Randomness) -> Drawn:
-        """Draw the tables; released: those that came out before, from the same budget."""
+        """Draw the tables; released: the tables that were drawn before, within the same budget."""
         queries = released_queries(released)
         plans, reason = self.plans.given(queries)
         names = queries["query"].combine_chunks()
@@ -89,7 +87,7 @@ class PublicTables:
         return PublicKeys({"query": names, "next_query": names}, different=not self.repeats)
 
     def cells_of(self, names: pa.Array, plan: PublicPlan) -> tuple[IntArray, KeyCounts, PublicKeys]:
-        """Counts of kinds as a whole, counts of the words of these queries by kind, and all such cells."""
+        """Counts of whole kinds, counts of the words of these queries by kind, and all words by kind."""
         if self.cells is None:
             raise TypeError("reformulations were not read; this is a bug in querycloak")
         words = pa.concat_arrays([words_of(names), pa.array([ALL_WORDS], pa.string())])
@@ -102,12 +100,12 @@ class PublicTables:
         return np.array([numbers.get(kind, 0) for kind in KINDS]), counts, self.words_by_kind(names)
 
     def words_by_kind(self, names: pa.Array) -> PublicKeys:
-        """All words of these queries, by kinds that name words."""
+        """All words of these queries, by each kind that names a word."""
         return PublicKeys({"kind": pa.array(OF_WORDS, pa.string()), "word": words_of(names)})
 
     def _drawn_pairs(self, names: pa.Array, plan: PublicPlan | None, randomness: Randomness) -> AboveCut:
         if plan is None:
-            return AboveCut(_no_pairs(), None, 0)
+            return AboveCut(self.pairs_of(names).none, None, 0)
         counts, public = self.pairs(names, plan)
         return above_cut(counts, public, plan, randomness)
 
@@ -129,7 +127,7 @@ class PublicTables:
 
 @dataclass(frozen=True)
 class AboveCut:
-    """Rows above a cut; cut: None if nothing was drawn. keys: how many public keys there are."""
+    """Rows above a cut; cut: None if nothing was drawn. keys: the number of public keys."""
 
     table: pa.Table
     cut: int | None
@@ -137,26 +135,25 @@ class AboveCut:
 
 
 def above_cut(counts: KeyCounts, public: PublicKeys, plan: PublicPlan, randomness: Randomness) -> AboveCut:
-    """Every public key gets noise, held or not; of the noisy counts above the lowest cut those above a quiet one."""
+    """Draw a noisy count for every public key, zeros included, and keep the rows above the quiet cut."""
     if public.size == 0:
-        nothing = {name: values.slice(0, 0) for name, values in public.columns.items()}
-        return AboveCut(pa.table({**nothing, "count": pa.array([], pa.int64())}), None, 0)
+        return AboveCut(public.none, None, 0)
     drawn = release_public(counts, public, plan.noise, lowest_cut(plan.noise, public.size), randomness)
     cut = quiet_cut(drawn["count"].to_numpy(), plan.noise, public.size)
     return AboveCut(drawn.filter(pc.greater(drawn["count"], cut)), cut, public.size)
 
 
 def with_kinds(noisy: IntArray, words: pa.Table) -> pa.Table:
-    """A row for each kind as a whole, and these words; a count below 1 is null."""
+    """A row for each whole kind, and the rows of words; a count below 1 is null."""
     kinds = pa.table({"kind": pa.array(KINDS, pa.string()), "word": pa.array([ALL_WORDS] * len(KINDS), pa.string())})
     counts = np.concatenate([noisy, words["count"].to_numpy()])
     return by_noisy_count(pa.concat_tables([kinds, words.select(CELL)]), counts, CELL)
 
 
 def released_queries(tables: Mapping[str, Table], by: Sequence[str] = ()) -> pa.Table:
-    """query and count of all queries that came out, in order of text; of clicks, the counts of a query added up.
+    """query and count of all released queries, in order of text; counts of a query's clicks are added up.
 
-    by: first columns of the tables, such as a run, by whose values queries are kept apart.
+    by: first columns of the tables, such as a run, that keep queries apart.
     """
     key = [*by, "query"]
     numbers = {name: pa.array([], pa.int64()) for name in by}
@@ -171,15 +168,10 @@ def released_queries(tables: Mapping[str, Table], by: Sequence[str] = ()) -> pa.
 
 
 def words_of(queries: pa.Array) -> pa.Array:
-    """The words of these queries, once each, in order of text."""
+    """The distinct words of these queries, in order of text."""
     words = pc.list_flatten(pc.split_pattern(queries, " ")).unique()
     words = words.filter(pc.not_equal(words, ""))
     return words.take(pc.sort_indices(words))
-
-
-def _no_pairs() -> pa.Table:
-    texts = pa.array([], pa.string())
-    return pa.table({"query": texts, "next_query": texts, "count": pa.array([], pa.int64())})
 
 
 def _kept(log: SearchLog, gap_minutes: float, *, cells: bool) -> tuple[ir.Table, ir.Table | None]:

@@ -28,7 +28,6 @@ from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -72,8 +71,8 @@ class Synthetic(Method):
     def __post_init__(self) -> None:
         self.check_choices()
         if self.epsilon is None or self.delta is None:
-            raise ParameterError(
-                Sentence("{epsilon} and {delta} must be given: the budget, such as {epsilon:8} and {delta:1e-7}")
+            raise ParameterError.of(
+                "{epsilon} and {delta} must be given: the budget, such as {epsilon:8} and {delta:1e-7}"
             )
         object.__setattr__(self, "given", Budget(self.epsilon, self.delta))
         if self.users is not None:

@@ -22,8 +22,7 @@ from querycloak.methods.keys.public_keys import PublicKeys
 from querycloak.methods.keys.thresholded import KeyCounts
 from querycloak.methods.method import Drawn
 from querycloak.methods.phrases.counted_levels import CountedLevels
-from querycloak.methods.phrases.cutting import with_tokens
-from querycloak.methods.phrases.levels import uses_of_words
+from querycloak.methods.phrases.levels import uses_of_words, with_tokens
 from querycloak.methods.phrases.method import QUERIES, TABLE
 from querycloak.methods.sessions.public_plans import PAIR_OF_QUERY
 from querycloak.methods.sessions.public_tables import PAIR, QUERIES_OF_SESSION, above_cut

@@ -110,7 +110,7 @@ def _just_fits(holdings: Holdings, share: Fraction) -> NDArray[np.bool_]:
 def _with_queries(
     holdings: Holdings, row: IntArray, weight: IntArray, capacity: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """One more row for each query, which carries one pair."""
+    """A further row for each query, with one pair."""
     ends = holdings.starts[1:]
     row = np.insert(row, ends, holdings.users + holdings.query)
     weight = np.insert(weight, ends, 1)

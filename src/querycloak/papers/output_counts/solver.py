@@ -238,7 +238,7 @@ class Solution:
         return missing / self.bound if self.bound > 0 else missing
 
     def remark(self, name: str) -> str:
-        """One line for the person who runs it."""
+        """The solution as one line of text."""
         one, several = _COUNTED.get(name, ("", ""))
         if several:
             what = one if self.value == 1 else several
@@ -269,14 +269,14 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
 
 
 def solve_by_floor(rows: Packing, goal: Objective) -> Solution:
-    """As published for O-UMP and F-UMP: the linear program, rounded down; a total that was asked for is missed."""
+    """The published solution of O-UMP and F-UMP: the linear program, rounded down, which misses a required total."""
     relaxed = relax(rows, goal, whole=False, vertex=True)
     floored = _floored(rows, relaxed)
     return Solution(floored, goal.value(floored), relaxed, floored, max(relaxed.bound, goal.value(floored)))
 
 
 def solve_by_spe(rows: Packing, goal: Objective) -> Solution:
-    """As published for D-UMP: drop the pair that tells most of one user until all constraints hold."""
+    """The published solution of D-UMP: drop the most revealing pair until all constraints hold."""
     relaxed = relax(rows, goal, whole=True)
     counts = eliminate(rows)
     return Solution(

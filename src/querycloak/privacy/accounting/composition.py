@@ -14,9 +14,6 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, share
 from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
 
-__all__ = ["CONDITION", "ONE_RELEASE", "ONE_STEP", "Composed", "composed", "composed_releases"]
-
-
 CONDITION = (
     "holds if the number of releases and the noise of each were fixed beforehand; if they were decided after looking "
     "at earlier releases, only the sum holds"
@@ -37,7 +34,7 @@ class Composed:
     condition: str = CONDITION
 
     def covering(self, what: str | None) -> Composed:
-        """The same, where it is not about all that was released."""
+        """The sum with a condition that names what it covers; None leaves the condition as it is."""
         return self if what is None else replace(self, condition=f"{what}; it {self.condition}")
 
     @property
@@ -46,7 +43,7 @@ class Composed:
         return self.epsilon is not None and self.epsilon < self.epsilon_sum
 
     def to_json(self) -> dict[str, Any]:
-        """As `--composition pld` prints it and the card holds it."""
+        """The values that `--composition pld` prints and the card holds."""
         return {
             "sum": {"epsilon": self.epsilon_sum, "delta": self.delta_sum},
             "privacy_loss_distribution": {

@@ -15,11 +15,9 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, share, whole
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 
-__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "OneOf", "PublicCounts", "losses_of", "recorded_draws"]
-
 
 class Draw(ABC):
-    """A frozen value that says which mechanism ran and with what noise; it says nothing about a log."""
+    """A mechanism that ran, with its noise, as a frozen value; it depends on no log."""
 
     @abstractmethod
     def losses(self) -> Losses:
@@ -45,7 +43,10 @@ class Histogram(Draw):
     tie_probability: float = 0.0
 
     def losses(self) -> Losses:
-        """Its counts, all shared, and as exceptions its keys, all the user's own (claims 2 and 3)."""
+        """The loss of its counts as if all keys were shared; as exceptions, keys as if all were the user's own.
+
+        These are claims 2 and 3.
+        """
         p = own_chance(self.noise, self.threshold, self.tie_probability)[1]
         if p >= 1:
             return Losses({}, Fraction(1))
@@ -78,7 +79,7 @@ class PublicCounts(Draw):
     per_user: int
 
     def losses(self) -> Losses:
-        """Its counts; nothing else can come out."""
+        """The loss of its counts, its only output."""
         return Losses({self.noise: self.per_user})
 
     def to_json(self) -> dict[str, Any]:
@@ -88,10 +89,11 @@ class PublicCounts(Draw):
 
 @dataclass(frozen=True)
 class GaussianRounds(Draw):
-    """Rounds of Gaussian noise, each of which may look at the earlier ones (selection.md, claim 4).
+    """Rounds of Gaussian noise, each of which may depend on the earlier ones (selection.md, claim 4).
 
-    squared_loss: mu^2 of all rounds together. own_keys: the chance that any key comes out that only one user has, for
-    every outcome of earlier rounds. averaged: it is x/(1 + x) instead, where x bounds a mean over these (claim 6).
+    squared_loss: mu^2 of all rounds together. own_keys: a bound, for every outcome of earlier rounds, on the
+    probability that a key comes out that one user alone holds. averaged: own_keys is x/(1 + x) instead, where x bounds
+    the mean over outcomes (claim 6).
     """
 
     squared_loss: float
@@ -119,7 +121,7 @@ class Anything(Draw):
     delta: float = 0.0
 
     def losses(self) -> Losses:
-        """As of randomised response that reveals all with probability delta."""
+        """The loss of randomised response that reveals everything with probability delta."""
         return Losses.of_guarantee(self.epsilon, self.delta)
 
     def to_json(self) -> dict[str, Any]:
@@ -129,9 +131,9 @@ class Anything(Draw):
 
 @dataclass(frozen=True)
 class OneOf(Draw):
-    """One of several plans, each of which draws a sequence of its own; an earlier draw chooses which.
+    """One of several plans, chosen by an earlier draw; a plan is a sequence of draws.
 
-    epsilon, delta: every plan keeps this guarantee.
+    epsilon, delta: a guarantee that every plan has.
     """
 
     plans: tuple[tuple[Draw, ...], ...]
@@ -139,7 +141,7 @@ class OneOf(Draw):
     delta: float
 
     def losses(self) -> Losses:
-        """As of anything with the guarantee that all plans keep: no one pair of laws dominates several plans."""
+        """The loss of any mechanism with the common guarantee: no single pair of laws dominates several plans."""
         return Losses.of_guarantee(self.epsilon, self.delta)
 
     def to_json(self) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
 
 
 def recorded_draws(recorded: object) -> Sequence[Draw]:
-    """The draws of a charge; none if any is of a kind that this version does not know."""
+    """The draws of a charge; empty if this version does not know the kind of one of them."""
     if not isinstance(recorded, Iterable) or isinstance(recorded, str):
         return []
     try:

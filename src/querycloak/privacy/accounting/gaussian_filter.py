@@ -25,16 +25,6 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.noise import Gaussian, Noise
 
-__all__ = [
-    "ADDITIVE_SHARE",
-    "COUNTS_SMOOTHING",
-    "GaussianCost",
-    "GaussianLimit",
-    "cost_of",
-    "squared_loss_of_counts",
-    "squared_loss_of_pure",
-]
-
 ADDITIVE_SHARE = 0.25
 """Share of a limit's delta for own keys and exceptions, if the owner gives none."""
 COUNTS_SMOOTHING = 1.5

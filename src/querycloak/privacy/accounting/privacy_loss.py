@@ -24,8 +24,6 @@ from querycloak.privacy.calibration.deltas import (
 from querycloak.privacy.sampling.exact import rounded_up, stated
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Laplace, Noise
 
-__all__ = ["Law", "Losses", "law_of_losses", "normal_law", "proxy_variance"]
-
 Law = tuple[FloatArray, FloatArray, float]
 """Losses in ascending order, upper bounds of their masses, and the mass whose loss is taken to be unlimited."""
 
@@ -149,7 +147,7 @@ class Losses:
 
     @classmethod
     def of_guarantee(cls, epsilon: float, delta: float) -> Losses:
-        """Of anything that is (epsilon, delta)-DP (claim 4)."""
+        """The losses of any mechanism that is (epsilon, delta)-DP (claim 4)."""
         if not epsilon:
             return cls({}, stated(delta))
         # Rounded down, for a smaller scale loses more.

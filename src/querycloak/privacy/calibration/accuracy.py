@@ -18,28 +18,13 @@ from querycloak.privacy.calibration.deltas import tail_bounds
 from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.privacy.sampling.noise import Laplace, Noise
 
-__all__ = [
-    "LIKELY",
-    "Range",
-    "ReleaseProbability",
-    "Stage",
-    "StageOfParts",
-    "TableAccuracy",
-    "at_least",
-    "margin",
-    "rows_of_nobody",
-    "rows_of_one_user",
-    "within",
-]
-
-
 LIKELY = Fraction(95, 100)
 """The probability that margins and `users95` speak of."""
 MOST_USERS = 1 << 40
 _ROUNDING = 2.0**-50
 """More than the rounding errors of a product of a few floats."""
 _TABLE_ROUNDING, _BEYOND = 2.0**-33, 1e-30
-"""Of tails kept in a table: sums of at most 2^18 positive floats, cut at 12 sigma."""
+"""Rounding and cut of tails kept in a table: sums of at most 2^18 positive floats, cut at 12 sigma."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +35,7 @@ class Range:
     high: int
 
     def to_json(self) -> int | list[int]:
-        """As a number where it is one, else as the list of its two ends."""
+        """A number if both ends are equal, else the list of both."""
         return self.low if self.low == self.high else [self.low, self.high]
 
     @classmethod
@@ -62,7 +47,7 @@ class Range:
 
     @classmethod
     def over(cls, ranges: Iterable[Range]) -> Range:
-        """From the least of several to the most."""
+        """The range from the least of several ranges to the most."""
         listed = list(ranges)
         return cls(min(each.low for each in listed), max(each.high for each in listed))
 
@@ -285,18 +270,18 @@ class TableAccuracy:
 
     @classmethod
     def over(cls, candidates: Iterable[TableAccuracy], counts: str, *, notes: Iterable[str] = ()) -> TableAccuracy:
-        """From the least of several to the most, if it is not known yet which of them it will be."""
+        """The accuracy that spans several, one of which a draw will choose."""
         listed = list(candidates)
         margin, users50, users95 = (_over(getattr(each, name) for each in listed) for name in _RANGES)
         spurious = [each.spurious for each in listed if each.spurious is not None]
         return cls(counts, margin, users50, users95, max(spurious, default=None), tuple(notes))
 
     def with_notes(self, *notes: str) -> TableAccuracy:
-        """The same with more to say."""
+        """The accuracy with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
     def lines(self) -> list[str]:
-        """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
+        """Lines for readers: the unit of counts, the margin, the users that a row needs, rows of nobody, notes."""
         lines = [self.counts if self.counts.startswith(NO_COUNT) else f"count: {self.counts}"]
         if self.margin95 is not None:
             margin = (
@@ -314,7 +299,7 @@ class TableAccuracy:
         return [*lines, *self.notes]
 
     def to_json(self) -> dict[str, Any]:
-        """As `describe --json` prints it and a card holds it."""
+        """The values that `describe --json` prints and a card holds."""
         ranges = {name: getattr(self, name) and getattr(self, name).to_json() for name in _RANGES}
         return {"counts": self.counts, **ranges, "spurious": self.spurious, "notes": list(self.notes)}
 

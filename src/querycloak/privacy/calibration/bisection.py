@@ -1,13 +1,11 @@
 """First number at which a monotone rule holds, by bisection: every calibration searches here.
 
-A rule is monotone if it stays true once it is true (for `largest_number`: stays false once it is false). Brackets and
-precisions are arguments, so that each caller's digits are its own choice.
+A rule is monotone if it stays true once it is true. Brackets and precisions are arguments, so that each caller's digits
+are its own choice.
 """
 
 import math
 from collections.abc import Callable
-
-__all__ = ["FOUR_DIGITS", "bisected", "largest_number", "smallest_integer", "smallest_number"]
 
 FOUR_DIGITS = 1.00005
 """The ratio of two numbers that agree to about four digits."""
@@ -25,17 +23,10 @@ def smallest_integer(fits: Callable[[int], bool], *, above: int = -1, first: int
 
 
 def smallest_number(fits: Callable[[float], bool], *, ratio: float, floor: float = 0.0) -> float:
-    """Return a number above 0 that fits and is at most `ratio` times the smallest one; none below `floor` is tried."""
-    return _geometric(fits, ratio, floor)[1]
+    """Return a number above 0 that fits and is at most `ratio` times the smallest one; none below `floor` is tried.
 
-
-def largest_number(fits: Callable[[float], bool], *, ratio: float) -> float:
-    """Return a number above 0 that fits and of which `ratio` times as much does not."""
-    return _geometric(lambda number: not fits(number), ratio, 0.0)[0]
-
-
-def _geometric(fits: Callable[[float], bool], ratio: float, floor: float) -> tuple[float, float]:
-    """Return a number that does not fit and one that does, from 1 on by factors of 2, then by geometric means."""
+    The search goes from 1 on by factors of 2, then by geometric means.
+    """
     high = 1.0
     while not fits(high):
         high *= 2
@@ -45,7 +36,7 @@ def _geometric(fits: Callable[[float], bool], ratio: float, floor: float) -> tup
     while high > low * ratio:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)
-    return low, high
+    return high
 
 
 def bisected(

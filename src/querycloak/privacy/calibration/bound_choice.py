@@ -8,13 +8,10 @@ from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
-__all__ = ["choose_plan", "choose_plans", "largest_score", "qualities"]
-
-
 Plans = Mapping[str, TablePlan]
 """A plan for each table of a release."""
 UsersByKeys = Mapping[str, Mapping[int, int]]
-"""For each table and each number of its keys, how many users hold that number (private)."""
+"""For each table, the number of users by their number of keys (private)."""
 
 
 def choose_plan(candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: float, randomness: Randomness) -> int:
@@ -25,7 +22,7 @@ def choose_plan(candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: f
 def choose_plans(
     candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: float, randomness: Randomness, runs: int
 ) -> IntArray:
-    """The same choice in each of several independent runs."""
+    """Draw the choice in each of several independent runs."""
     return randomness.many_proportional_to_exp_minus(_exponents(candidates, key_counts, epsilon), runs)
 
 
@@ -43,12 +40,12 @@ def _exponents(candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: fl
     if not candidates:
         refuse("candidates", "at least one plan", "none", "name the plans to choose from")
     quality = qualities(candidates, key_counts)
-    best, reach = max(quality), largest_score(candidates)
-    return [stated(epsilon) * (best - each) / reach for each in quality]
+    best, sensitivity = max(quality), largest_score(candidates)
+    return [stated(epsilon) * (best - each) / sensitivity for each in quality]
 
 
 def qualities(candidates: Sequence[Plans], key_counts: UsersByKeys) -> list[Fraction]:
-    """The quality score of each candidate: what users add to it, summed over its tables (private)."""
+    """The quality of each candidate: the sum of its users' scores over its tables (private)."""
     quality = [Fraction(0)] * len(candidates)
     for table, users_by_keys in key_counts.items():
         plans = [plans[table] for plans in candidates]
@@ -59,7 +56,7 @@ def qualities(candidates: Sequence[Plans], key_counts: UsersByKeys) -> list[Frac
 
 
 def _scores(plans: Sequence[TablePlan], keys: int) -> list[Fraction]:
-    """Score of each plan by a user with this number of keys: gains above the least one, squeezed to `_most`."""
+    """Score of each plan by a user with this number of keys: gains above the least one, scaled to at most `_most`."""
     gains = [plan.gain(keys) for plan in plans]
     least, most = min(gains), _most(plans)
     spread = max(gains) - least

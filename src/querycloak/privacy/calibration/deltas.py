@@ -12,21 +12,6 @@ from numpy.typing import NDArray
 from querycloak.interruption import interruptibly
 from querycloak.privacy.sampling.noise import Laplace, Noise
 
-__all__ = [
-    "FloatArray",
-    "any_passes",
-    "convolved",
-    "gain",
-    "histogram_delta",
-    "hockey_stick",
-    "laplace_delta",
-    "laplace_law",
-    "own_chance",
-    "smoothness",
-    "tail_bounds",
-    "zcdp_delta",
-]
-
 FloatArray = NDArray[np.float64]
 
 _LONG = 1 << 30

@@ -10,8 +10,6 @@ from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.sentence import Sentence
 
-__all__ = ["SMOOTHING", "gaussian_delta", "largest_loss", "noise_for", "squared_loss"]
-
 SMOOTHING = 3.0
 """The variance that integer noise gives up to be a function of continuous noise (claim 1)."""
 SLACK = 1e-17

@@ -10,8 +10,6 @@ from querycloak.privacy.sampling.exact import Chance, stated
 from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
-__all__ = ["GroupRelease", "HistogramRelease", "noisy_counts", "release", "release_groups"]
-
 LARGEST_COUNT = 2**53
 LARGEST_CELLS = 2**62
 

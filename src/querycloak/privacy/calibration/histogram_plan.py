@@ -7,13 +7,11 @@ from typing import Any
 from querycloak.privacy.accounting.draws import Anything, Histogram
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, rows_of_one_user
 from querycloak.privacy.calibration.bisection import FOUR_DIGITS, smallest_number
-from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, hockey_stick, laplace_delta, tail_bounds
+from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, laplace_delta, tail_bounds
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
-from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import (
     LARGEST_EPSILON,
     checked_bound,
-    checked_epsilon,
     number_above_zero,
     refuse,
     whole,
@@ -21,8 +19,6 @@ from querycloak.privacy.parameters import (
 from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.sampling.noise import Laplace, Noise
 from querycloak.sentence import Sentence
-
-__all__ = ["HistogramPlan", "check_delta", "price", "public_keys_guarantee"]
 
 LEAST_EPSILON = 1e-9
 """Nobody needs an epsilon below this."""
@@ -86,7 +82,7 @@ class HistogramPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """As many keys as count, each with the chance of a count of 1."""
+        """The number of keys that count, times the chance of a key with a count of 1."""
         return rows_of_one_user(self.noise, self.threshold, self.per_user, self.tie_probability)
 
     def _because(self) -> str:
@@ -137,26 +133,6 @@ def price(
         plan = _gaussian_price(noise, threshold, per_user, published_noise, epsilon)
     check_delta(plan.delta, threshold)
     return plan
-
-
-def public_keys_guarantee(
-    noise: Noise, per_user: int, *, epsilon: float | None = None, unprotected: tuple[str, ...] = ()
-) -> Guarantee:
-    """Return the guarantee where every key is public and its zeros are noised too: Laplace is pure."""
-    per_user = checked_bound(per_user)
-    because = (
-        f"each user counts once per public key, for at most {per_user} key{'s' * (per_user > 1)}; the count of every "
-        f"public key, zeros included, gets {noise.words} (privacy/calibration/histogram.md)"
-    )
-    delta = None
-    if isinstance(noise, Laplace):
-        epsilon = rounded_up(per_user / Fraction(noise.scale))
-    else:
-        if epsilon is None:
-            refuse("epsilon", "a number where noise is Gaussian", epsilon, "name the epsilon to state delta at")
-        epsilon = checked_epsilon(epsilon, "name the epsilon to state delta at")
-        delta = hockey_stick(noise, per_user, epsilon)
-    return user_guarantee(epsilon, delta, because, unprotected)
 
 
 def check_delta(delta: float, threshold: int) -> None:

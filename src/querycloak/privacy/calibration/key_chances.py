@@ -19,9 +19,6 @@ from querycloak.privacy.calibration.threshold import laplace_noise
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import Chance, exp_minus, float_up, rounded_down, rounded_up, stated
 from querycloak.privacy.sampling.noise import Noise
-from querycloak.sentence import Sentence
-
-__all__ = ["KeyChances", "KeysOnlyPlan", "plan_keys_only"]
 
 BITS = 128
 ONE = 1 << BITS
@@ -40,7 +37,7 @@ class KeyChances:
         return Chance.exactly(Fraction(self.units(users), ONE))
 
     def units(self, users: int) -> int:
-        """The same in units of 2^-128."""
+        """The chance of a key of this many users, in units of 2^-128."""
         table = _table(self.epsilon, self.delta)
         return table[min(users, len(table) - 1)]
 
@@ -72,7 +69,7 @@ def _table(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class KeysOnlyPlan(TablePlan):
-    """Every key comes out with the chance of its number of users, and without a count."""
+    """A key comes out with a probability that follows from its number of users, without a count."""
 
     chances: KeyChances
     per_user: int
@@ -126,7 +123,7 @@ class KeysOnlyPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """As many keys as count, each with the chance of one user."""
+        """The number of keys that count, times the chance of a key of one user."""
         return self.per_user * self.chances.of(1).up() * (1 + 2.0**-50)
 
     def _because(self) -> str:
@@ -146,12 +143,10 @@ def plan_keys_only(epsilon: float, delta: float, per_user: int) -> KeysOnlyPlan:
     laplace_noise(bound, stated(budget.epsilon))  # a budget that is too small is refused as with noise
     chances = KeyChances(stated(budget.epsilon) / bound, each)
     if chances.first(Fraction(1, 2)) >= MOST_STEPS:
-        raise ParameterError(
-            Sentence(
-                "the budget must let a key of {most:,} users out more likely than not, it does not; raise {epsilon} or "
-                "{delta}, or let fewer keys of each user count",
-                most=MOST_STEPS,
-            )
+        raise ParameterError.of(
+            "the budget must let a key of {most:,} users out more likely than not, it does not; raise {epsilon} or "
+            "{delta}, or let fewer keys of each user count",
+            most=MOST_STEPS,
         )
     return KeysOnlyPlan(chances, bound, budget.epsilon, budget.delta)
 

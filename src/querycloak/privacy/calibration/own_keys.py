@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from querycloak.privacy.calibration.poisoning import GRID
 from querycloak.privacy.sampling.noise import Gaussian
 
-__all__ = ["FLOAT_SLACK", "Floor", "added_by", "mean_own_keys", "own_keys"]
-
 FLOAT_SLACK = 2.0**-40
 MOST_KEYS = 10**12
 """Keys of a log, at most, for the chance that two of them share a bucket of 64 bits (claim 6)."""

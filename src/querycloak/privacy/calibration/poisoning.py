@@ -11,8 +11,6 @@ from typing import Any, Literal
 from querycloak.privacy.calibration.accuracy import Stage
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
 
-__all__ = ["GRID", "ForcedOutRule", "rule_of_table"]
-
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
 Adding = Literal["counts", "weights", "records"]

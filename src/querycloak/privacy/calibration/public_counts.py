@@ -18,12 +18,10 @@ from querycloak.privacy.sampling.exact import float_up, four_digits_up, stated
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.sampling.randomness import IntArray
 
-__all__ = ["SPURIOUS", "PublicPlan", "cut_for", "expected_of_nobody", "lowest_cut", "quiet_cut", "quiet_cuts"]
-
 SPURIOUS = Fraction(1, 100)
-"""How many rows of nobody are expected for each printed row, at most."""
+"""The largest expected number of rows of nobody per printed row."""
 DRAWN_OF_NOBODY = 64
-"""How many keys of nobody are drawn at least, on average, before the cut is chosen: many rows allow a low one."""
+"""Expected rows of nobody above the lowest cut, at most; with more than 4,096 keys, the root of their number."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,11 @@ class PublicPlan:
     def of_epsilon(cls, epsilon: float, per_user: int) -> PublicPlan:
         """Laplace noise that costs no more than this epsilon."""
         return cls(Laplace(float_up(per_user / stated(epsilon))), per_user)
+
+
+def public_cut(noise: Noise, keys: int) -> int:
+    """The least cut that at most one of this many keys of count zero is expected to exceed."""
+    return smallest_integer(lambda cut: keys * noise.tail(cut + 1).up() <= 1)
 
 
 @lru_cache(maxsize=65536)
@@ -70,7 +73,7 @@ def quiet_cut(noisy: IntArray, noise: Noise, keys: int) -> int:
 
 
 def quiet_cuts(noisy: IntArray, run: IntArray, runs: int, noise: Noise, keys: int) -> IntArray:
-    """The same for each of several runs; run: the run of each noisy count."""
+    """The quiet cuts of several runs; run: the run of each noisy count."""
     lowest, highest = lowest_cut(noise, keys), cut_for(noise, keys, SPURIOUS)
     cuts, open_runs = np.full(runs, highest), np.ones(runs, np.bool_)
     for cut in range(lowest, highest):

@@ -1,6 +1,6 @@
-"""One budget for the tables of a release, and the plan by which each table's keys are chosen and counted.
+"""One budget for the tables of a release, and a plan for selecting and counting the keys of each table.
 
-Keys that are public already, from an earlier release, take a share of it (proof: methods/keys/known_keys.md).
+Keys that an earlier release made public take a share of the budget (proof: methods/keys/known_keys.md).
 """
 
 from __future__ import annotations
@@ -27,29 +27,21 @@ from querycloak.privacy.sampling.exact import four_digits_up, rounded_down, roun
 from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.sentence import Parameter, Sentence
 
-__all__ = [
-    "KNOWN_PER_USER", "PER_USER", "PRIORS", "SELECTIONS", "TablePlans", "default_selection", "known_draw",
-    "parse_split", "plan_tables", "plan_without_counts", "together", "total_delta",
-]  # fmt: skip
-
-
-PRIORS = ("public",)
-"""Guides for the choice among a user's keys."""
 SELECTIONS = (*LAWS, "weighted", "multi-round")
 PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "multi-round": 256})
-"""Default number of keys of a user that count: large if the threshold hardly grows with it."""
+"""Default number of keys of a user that count: large where the threshold hardly grows with it."""
 LEAST_DELTA = 1e-15
-"""Below this the slack of claim 1 would count."""
+"""Below this delta the slack of claim 1 is not negligible."""
 COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
-"""Number of released keys that a user counts for, if counting is a release of its own."""
+"""Number of released keys that a user counts for, where counts are drawn anew after the selection."""
 PARTS_OF_TABLES: Mapping[str, str] = MappingProxyType({"clicks": "query", "sessions": "queries"})
 """Part of the key in the first preselection round, in tables whose keys have parts."""
 COUNTING = Fraction(1, 5)
-"""Share of epsilon for counting clicks under Laplace selection, as with weights."""
+"""Share of epsilon for counts of clicks under Laplace selection; weights have the same."""
 OWN_KEYS = Fraction(1, 2)
-"""Share of delta for keys of one user alone; the rest is for noise."""
+"""Share of delta for keys that one user alone holds; the rest is for noise."""
 KEPT_BY_SCOUTS = 4
-"""Scouts leave about one key in four to divide weight among: seen on logs like AOL's, a guess for others."""
+"""Preselection rounds keep about one key in four: measured on logs like AOL's, an assumption for others."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class TablePlans:
     epsilon: float
     delta: float
     later_loss: float = 0.0
-    """The mu^2 that is left for rounds of Gaussian noise that look at these tables."""
+    """The mu^2 that is left for rounds of Gaussian noise that depend on these tables; 0 for none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plans", MappingProxyType(dict(self.plans)))
@@ -89,11 +81,12 @@ def plan_tables(
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
-    split: how many parts of the budget each table gets; equal parts if not given.
-    priors: whether users prefer keys by public knowledge. counted: whether keys come out with counts.
-    times: what one user may add where clicks are counted, once keys are chosen.
+    selection: None if a formula chooses between Laplace and Gaussian noise.
+    split: the number of parts of the budget for each table; None for equal parts.
+    priors: whether users prefer keys by public knowledge. counted: whether keys are published with counts.
+    times: the bound on one user's clicks where clicks are counted; None where users are.
     for_filter: whether plans of one draw are for a ledger that adds up squared losses (accounting/filter.md).
-    later: the part of mu^2 that is left for rounds without own keys, which look at these tables (weights only).
+    later: the part of mu^2 that is left for rounds without own keys that depend on these tables (weights only).
     squared_share: the part of the squared loss for these tables, where all noise is Gaussian.
     """
     budget = Budget(epsilon, delta)
@@ -128,23 +121,21 @@ def plan_tables(
 
 
 def _check_weighted(selection: str, delta: float, *, two_draws: bool) -> None:
-    """Refuse what a weighted selection cannot have: a tiny delta, a second draw."""
+    """Refuse options that a weighted selection does not support: a tiny delta, a second draw."""
     chosen = Parameter("selection", selection)
     if delta < LEAST_DELTA:
         rule = Sentence("at least {least:g} for {chosen}", least=LEAST_DELTA, chosen=chosen)
         refuse("delta", rule, delta, Sentence("take {selection:laplace} or {selection:gaussian}"))
     if two_draws:
-        raise ParameterError(Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen))
+        raise ParameterError.of("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
 
 
 def plan_times(epsilon: float, delta: float, per_user: int, selection: str | None, times: Times) -> TablePlan:
     """Return the plan of one draw per key that decides by users, and a second one that counts clicks."""
     if selection == "gaussian":
-        raise ParameterError(
-            Sentence(
-                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:multi-round}; "
-                "take one of these, or leave {selection} out"
-            )
+        raise ParameterError.of(
+            "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:multi-round}; "
+            "take one of these, or leave {selection} out"
         )
     return calibrate_times(epsilon, delta, per_user, times, COUNTING)
 
@@ -152,12 +143,10 @@ def plan_times(epsilon: float, delta: float, per_user: int, selection: str | Non
 def plan_without_counts(epsilon: float, delta: float, per_user: int, selection: str | None) -> KeysOnlyPlan:
     """Return the plan of one draw per key where only keys come out."""
     if selection == "gaussian":
-        raise ParameterError(
-            Sentence(
-                "{selection:gaussian} decides by the count that it publishes, so that {counts:none} gains nothing with "
-                "it; take {selection:laplace}, {selection:weighted} or {selection:multi-round}, or leave {selection} "
-                "out"
-            )
+        raise ParameterError.of(
+            "{selection:gaussian} decides by the count that it publishes, so that {counts:none} gains nothing with "
+            "it; take {selection:laplace}, {selection:weighted} or {selection:multi-round}, or leave {selection} "
+            "out"
         )
     return plan_keys_only(epsilon, delta, per_user)
 
@@ -236,10 +225,10 @@ def default_selection(
     two_draws: bool = False,
     for_filter: bool = False,
 ) -> str | None:
-    """Return the selection that needs the fewest users for a key if each holds `per_user` keys: no data is used.
+    """Return the selection that needs the fewest users for a key if each holds `per_user` keys; it reads no log.
 
-    None leaves the choice between Laplace and Gaussian noise to the smaller threshold. tables: how many share the
-    budget in equal parts. for_filter: as in `plan_tables`.
+    None leaves the choice between Laplace and Gaussian noise to the smaller threshold. tables: the number of tables
+    that share the budget in equal parts. for_filter: as in `plan_tables`.
     """
     if two_draws:
         return None
@@ -268,7 +257,7 @@ def parse_split(text: str) -> dict[str, int]:
 
 
 KNOWN_PER_USER = 16
-"""Known keys of one user that count if nothing else is asked for, as with counts of selected keys."""
+"""Default number of known keys of one user that count, as for counts of selected keys."""
 
 
 def known_draw(epsilon: float, delta: float, share: float, per_user: int = KNOWN_PER_USER) -> PublicCounts:

@@ -12,8 +12,6 @@ from querycloak.privacy.calibration.poisoning import ForcedOutRule, rule_of_tabl
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.noise import Noise
 
-__all__ = ["TablePlan", "Times"]
-
 
 class Times(NamedTuple):
     """At most `per_key` for one key, and `per_user` for all keys of a user."""
@@ -22,7 +20,7 @@ class Times(NamedTuple):
     per_user: int
 
     def within(self, keys: int) -> Times:
-        """The same where a user has no more than this number of keys."""
+        """The bounds for a user with at most this number of keys."""
         return Times(min(self.per_key, self.per_user), min(self.per_user, self.per_key * keys))
 
     @property
@@ -34,9 +32,9 @@ class Times(NamedTuple):
 class TablePlan(ABC):
     """Selection and counts of the keys of one table (partition selection), with their guarantee.
 
-    A plan is public: it follows from a budget or from knobs, never from a log. `noise` decides which keys come out.
-    `threshold` is what a key's noisy count or weight must exceed, in the plan's own units. `per_user` is the
-    contribution bound: how many keys of one user count.
+    A plan is public: it follows from a budget or from explicit noise, never from a log. `noise` is added to the count
+    or weight of a key, which must then exceed `threshold`, in the plan's own units. `per_user` is the contribution
+    bound: the number of keys of one user that count.
     """
 
     noise: Noise

@@ -20,7 +20,7 @@ from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, h
 from querycloak.privacy.calibration.gaussian import largest_loss
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.table_plan import Times
-from querycloak.privacy.parameters import checked_bound, one_of, share
+from querycloak.privacy.parameters import checked_bound, one_of
 from querycloak.privacy.sampling.exact import (
     float_up,
     four_digits_down,
@@ -30,10 +30,6 @@ from querycloak.privacy.sampling.exact import (
     stated,
 )
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian, Laplace
-from querycloak.sentence import Sentence
-
-__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise", "plan_for_filter", "spend_of"]
-
 
 LAWS = ("laplace", "gaussian")
 LEAST_TIE_PROBABILITY, MOST_TIE_PROBABILITY = 1e-6, 0.9999
@@ -48,24 +44,22 @@ def calibrate(
     *,
     law: str | None = None,
     two_draws: bool = False,
-    deciding_share: float = 0.5,
 ) -> HistogramPlan:
     """Return noise and the smallest threshold for a budget; without a law, that of the smaller threshold.
 
-    Of two draws, Laplace gives the deciding one `deciding_share` of epsilon; Gaussian gives both one sigma.
+    Of two draws, Laplace gives each half of epsilon; Gaussian gives both one sigma.
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
     per_user = checked_bound(per_user)
-    deciding_share = share("deciding_share", deciding_share, "give the first draw's share of epsilon, such as 0.5")
     if law is not None:
         one_of("law", law, LAWS, "or leave it out for the smaller threshold")
     if law == "gaussian":
         return _gaussian_plan(epsilon, delta, per_user, two_draws)
     if law == "laplace":
-        return _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share)
+        return _laplace_plan(epsilon, delta, per_user, two_draws)
     return _smaller_threshold(
-        lambda: _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share),
+        lambda: _laplace_plan(epsilon, delta, per_user, two_draws),
         lambda: _gaussian_plan(epsilon, delta, per_user, two_draws),
     )
 
@@ -84,18 +78,21 @@ def _smaller_threshold(*plans: Callable[[], HistogramPlan]) -> HistogramPlan:
     return min(feasible, key=lambda plan: plan.threshold)
 
 
-def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> HistogramPlan:
-    part = stated(deciding_share) if two_draws else Fraction(1)
-    noise = laplace_noise(per_user, stated(epsilon) * part)
-    published_noise = laplace_noise(per_user, stated(epsilon) * (1 - part)) if two_draws else None
-    threshold = smallest_integer(lambda k: laplace_delta(noise, k, per_user) <= delta)
+def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> HistogramPlan:
+    noise = laplace_noise(per_user, stated(epsilon) / 2 if two_draws else stated(epsilon))
+    threshold = least_threshold(noise, delta, per_user)
     return price(
         noise,
         threshold,
         per_user,
-        published_noise=published_noise,
+        published_noise=noise if two_draws else None,
         tie_probability=largest_tie_probability(noise, threshold, per_user, delta),
     )
+
+
+def least_threshold(noise: Laplace, delta: float, per_user: int) -> int:
+    """Return the least threshold at which keys of one user alone come out with at most the chance delta."""
+    return smallest_integer(lambda threshold: laplace_delta(noise, threshold, per_user) <= delta)
 
 
 def largest_tie_probability(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
@@ -131,13 +128,11 @@ def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:
 
 
 def _refuse_drowning(noise: str) -> NoReturn:
-    raise ParameterError(
-        Sentence(
-            "the budget must allow noise of at most {most:,}, it needs {needed}; raise {epsilon} or {delta}, or let "
-            "fewer keys of each user count",
-            most=LARGEST_NOISE,
-            needed=noise,
-        )
+    raise ParameterError.of(
+        "the budget must allow noise of at most {most:,}, it needs {needed}; raise {epsilon} or {delta}, or let "
+        "fewer keys of each user count",
+        most=LARGEST_NOISE,
+        needed=noise,
     )
 
 
@@ -192,13 +187,11 @@ def plan_for_filter(epsilon: float, delta: float, per_user: int, *, squared_shar
         math.sqrt(per_user / (spend.squared_loss * squared_share) * (1 + 2.0**-38) + COUNTS_SMOOTHING)
     )
     if sigma > LARGEST_NOISE:
-        raise ParameterError(
-            Sentence(
-                "the budget must allow noise of sigma {most:g} at most, it needs {needed:.3g}; raise {epsilon} or "
-                "{delta}, or lower the bound",
-                most=LARGEST_NOISE,
-                needed=sigma,
-            )
+        raise ParameterError.of(
+            "the budget must allow noise of sigma {most:g} at most, it needs {needed:.3g}; raise {epsilon} or "
+            "{delta}, or lower the bound",
+            most=LARGEST_NOISE,
+            needed=sigma,
         )
     noise = Gaussian(sigma)
     threshold = smallest_integer(

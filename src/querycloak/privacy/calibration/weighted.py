@@ -1,4 +1,7 @@
-"""Weighted partition selection, in one round or several: the plan, its price, the plan for a budget (selection.md)."""
+"""Plans of weighted partition selection, in one round or several, with their guarantees (selection.md).
+
+A scout is a preselection round.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,6 @@ from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import four_digits_up
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.sampling.randomness import IntArray
-from querycloak.sentence import Sentence
 
 __all__ = [
     "FORMER_SELECTIONS",
@@ -43,18 +45,18 @@ __all__ = [
 FORMER_SELECTIONS: Mapping[str, str] = MappingProxyType({"rounds": "multi-round"})
 """The current name of each renamed selection; cards, ledgers and `--json` keep the former one."""
 FULL_INTEREST = 1024
-"""Weight of a key that is not known to be heavy when a user divides weight among keys."""
+"""Interest of a key that is not known to be heavy; users divide their weight in proportion to interest."""
 LEAST_INTEREST = 64
-"""Least weight of the heaviest key: enough for at least 1/GRID, or rounding down would lose it."""
+"""Least interest of the heaviest key: smaller weights would be rounded down to 0."""
 ENOUGH = Fraction(7, 10)
-"""A key found this part of the threshold heavy needs no more weight: users give it less the heavier it is."""
+"""Share of the threshold at which a key needs no more weight: above it, users give it less the heavier it is."""
 
 
 @dataclass(frozen=True)
 class PreselectionRound:
-    """A round whose noisy weights are looked at and never published: keys at or below `floor` are given up.
+    """A round whose noisy weights are never published: keys at or below `floor` are dropped.
 
-    parts: what it looks at instead of keys, a name of `PARTS`; a key is given up with any of its parts.
+    parts: a name of `PARTS`, whose weights decide instead of those of keys; a dropped part drops its keys. None: keys.
     """
 
     noise: Gaussian
@@ -64,13 +66,13 @@ class PreselectionRound:
 
 @dataclass(frozen=True)
 class Shares:
-    """Division of mu^2: among the preselection rounds, the counts of keys, and the decision, which takes the rest."""
+    """Division of mu^2 among the preselection rounds, the counts of keys, and the decision, which takes the rest."""
 
     scouts: tuple[tuple[float, float], ...]
-    """For each scout of keys its share, and its floor in standard deviations of its noise."""
+    """Share of each scout of keys, and its floor in standard deviations of its noise."""
     counting: float
     of_parts: tuple[float, float] | None = None
-    """The same for the scout that goes first and looks at parts of keys, where keys have parts."""
+    """Share and floor of the first scout, which weighs parts of keys; None where keys have no parts."""
 
     @property
     def deciding(self) -> float:
@@ -82,21 +84,21 @@ class Shares:
 WEIGHTED = Shares((), 0.2)
 ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
 ROUNDS_OF_PARTS = Shares(((0.15, 1.0), (0.15, 1.75)), 0.2, of_parts=(0.1, 1.25))
-"""Shares for keys with parts: a shared part is easier to see than a shared key."""
+"""Shares for keys with parts: more users share a part than a key."""
 PARTS: Mapping[str, int] = MappingProxyType({"query": 1, "queries": 2})
-"""Parts for a preselection round, with their least number in a key: the query of a pair, those of a sequence."""
+"""Parts for a preselection round, with their least number in a key: a pair has one query, a sequence two or more."""
 
 
 @dataclass(frozen=True)
 class WeightedPlan(TablePlan):
-    """Users give weight to keys, rounds of noise decide which come out, and what came out is counted anew."""
+    """Users divide weight among keys, noisy weights decide which keys come out, and these are counted anew."""
 
     scouts: tuple[PreselectionRound, ...]
     noise: Gaussian
     threshold: int
     per_user: int
     counting: Gaussian | None
-    """The noise of published counts; None where keys come out without counts."""
+    """The noise of published counts; None where keys are published without counts."""
     counted_per_user: int
     epsilon: float
     delta: float
@@ -136,7 +138,7 @@ class WeightedPlan(TablePlan):
         return Fraction(counted * math.isqrt(int(GRID * GRID * squared)), self.threshold)
 
     def route(self) -> ReleaseProbability:
-        """Return scouts and decision; a user adds a whole weight, or at the bound one of `per_user` equal ones."""
+        """Return scouts and decision; a user adds a whole weight, or at the bound one of `per_user` equal weights."""
         least = math.isqrt(GRID * GRID // self.per_user)
         scouts = (_stage(scout, self.per_user) for scout in self.scouts)
         return ReleaseProbability(
@@ -179,7 +181,7 @@ class WeightedPlan(TablePlan):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what the card says of it."""
+        """Return the parameters on the card."""
         return {
             "selection": recorded_selection(self.selection),
             "noise": self.noise.sigma / GRID,
@@ -200,7 +202,7 @@ def recorded_selection(selection: str) -> str:
 
 
 def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
-    """Return the weights of keys when users divide a weight: equal, but less for keys that are heavy anyway."""
+    """Return the interests of keys: equal, but less for keys that are heavy already."""
     enough = int(plan.threshold * ENOUGH)
     interest: IntArray = np.maximum(np.minimum(before, before * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
     return interest
@@ -220,7 +222,7 @@ def plan_weighted(
 ) -> WeightedPlan:
     """Return the plan that spends no more than `spend`; epsilon and delta are what it guarantees alone.
 
-    parts: the parts of keys that the first scout looks at, where the shares have one for it.
+    parts: the parts of keys that the first scout weighs, where `shares` has a share for it; None for keys.
     """
     per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
     _check_weights(per_user, PARTS[parts] if parts is not None else 1)
@@ -239,30 +241,28 @@ def plan_weighted(
 
 
 def _floors(scouts: tuple[PreselectionRound, ...]) -> tuple[Floor, ...]:
-    """The rounds of keys: parts of own keys may be shared, so that rounds of parts bound nothing."""
+    """The rounds of keys: parts of own keys may be shared, so rounds of parts bound nothing."""
     return tuple(Floor(scout.noise, scout.floor) for scout in scouts if scout.parts is None)
 
 
 def _own(
     scouts: tuple[PreselectionRound, ...], noise: Gaussian, threshold: int, per_user: int, *, equal: bool
 ) -> float:
-    """Return what keys of one user alone add, as `GaussianRounds.own_keys` holds it (claims 3 and 6)."""
+    """Return the contribution of keys that one user alone holds, for `GaussianRounds.own_keys` (claims 3 and 6)."""
     if floors := _floors(scouts):
         return added_by(noise, threshold, per_user, floors)
     return own_keys(noise, threshold, per_user, equal=equal)
 
 
 def _check_weights(per_user: int, parts: int) -> None:
-    """Refuse bounds at which a whole weight, divided among a user's keys or their parts, rounds down to nothing."""
+    """Refuse bounds at which a weight, divided among a user's keys or their parts, rounds down to 0."""
     most = GRID * GRID // parts
     if per_user > most:
-        raise ParameterError(
-            Sentence(
-                "a user's keys that count must be at most {most:,} with weights, it would be {keys:,}: each would "
-                "weigh nothing; lower the bound, or take {selection:laplace} or {selection:gaussian}",
-                most=most,
-                keys=per_user,
-            )
+        raise ParameterError.of(
+            "a user's keys that count must be at most {most:,} with weights, it would be {keys:,}: each would "
+            "weigh nothing; lower the bound, or take {selection:laplace} or {selection:gaussian}",
+            most=most,
+            keys=per_user,
         )
 
 
@@ -272,7 +272,7 @@ def _scout(squared: float, floor: float, parts: str | None = None) -> Preselecti
 
 
 def _stage(scout: PreselectionRound, per_user: int) -> Stage | StageOfParts:
-    """Threshold of a stage; a user at the bound divides a weight among at most as many parts as these keys have."""
+    """The stage of a scout; a user at the bound divides a weight among at most all parts of the keys."""
     stage = Stage(scout.noise, scout.floor)
     if scout.parts is None:
         return stage
@@ -284,12 +284,10 @@ def _stage(scout: PreselectionRound, per_user: int) -> Stage | StageOfParts:
 def _noise(squared: float, squared_change: float) -> Gaussian:
     sigma = four_digits_up(noise_for(squared, squared_change))
     if sigma > LARGEST_NOISE:
-        raise ParameterError(
-            Sentence(
-                "the budget must allow weights noise of sigma {most} at most, it needs {needed:.3g}; raise {epsilon} "
-                "or {delta}, or take another {selection}",
-                most=LARGEST_NOISE // GRID,
-                needed=sigma / GRID,
-            )
+        raise ParameterError.of(
+            "the budget must allow weights noise of sigma {most} at most, it needs {needed:.3g}; raise {epsilon} "
+            "or {delta}, or take another {selection}",
+            most=LARGEST_NOISE // GRID,
+            needed=sigma / GRID,
         )
     return Gaussian(sigma)

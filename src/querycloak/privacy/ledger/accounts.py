@@ -15,18 +15,16 @@ from querycloak.privacy.calibration.gaussian import largest_loss
 from querycloak.privacy.guarantee import Guarantee, coverage, user_guarantee
 from querycloak.privacy.ledger.terms import BY_SUM, Terms
 from querycloak.privacy.sampling.exact import rounded_up, stated
-from querycloak.sentence import Action, Sentence
+from querycloak.sentence import Action
 
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
-
-__all__ = ["SERIES", "Account", "Charge", "charge_read", "cost_read", "limit_read"]
 
 SERIES = "series"
 """Method of a charge that pays for several releases, and the accounting of these."""
 _DIGITS = 4
 _FIRST = user_guarantee(1.0, 1e-6, "an example")
-"""What `left_in_words` counts where nothing was charged."""
+"""The guarantee of the releases that `left_in_words` counts where nothing was charged."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,9 @@ class Charge:
     folders: tuple[str, ...] = ()
     """Folders of its releases; empty if there is none, or if an older querycloak noted it."""
     reserved: GaussianCost | None = None
-    """What was reserved of a Gaussian limit; None in charges of earlier versions."""
+    """The reserve on a Gaussian limit; None in charges of earlier versions."""
     lowered: GaussianCost | None = None
-    """What was drawn in the end, if less was drawn than reserved; None if not."""
+    """The cost of the draws, if it is below the reserve; None if it is not."""
 
     taken: int = 0
     """Releases of a series that were begun; 0 for other charges."""
@@ -218,14 +216,12 @@ class Account:
             return
         asked = guarantee.cost
         if any(one > rest for one, rest in zip(asked, self.left, strict=True)):
-            raise BudgetRefused(
-                Sentence(
-                    "the ledger refuses: population {population!r}, epsilon and delta: {figures}; ask for less, or let "
-                    "the owner raise the limit: {raise_limit}",
-                    population=self.population,
-                    figures=self._figures(asked),
-                    raise_limit=raise_limit,
-                )
+            raise BudgetRefused.of(
+                "the ledger refuses: population {population!r}, epsilon and delta: {figures}; ask for less, or let "
+                "the owner raise the limit: {raise_limit}",
+                population=self.population,
+                figures=self._figures(asked),
+                raise_limit=raise_limit,
             )
 
     def _require_gaussian(self, limit: GaussianLimit, asked: GaussianCost, raise_limit: Action) -> None:
@@ -238,15 +234,13 @@ class Account:
             ("spent", spent.squared, spent.additive),
             ("asked", asked.squared, asked.additive),
         ]
-        raise BudgetRefused(
-            Sentence(
-                "the ledger refuses: population {population!r}, squared loss and additive delta: {figures}; ask for "
-                "less{laplace}, or let the owner raise the limit: {raise_limit}",
-                population=self.population,
-                figures=", ".join(f"{word} {squared:.4g} and {additive:.3g}" for word, squared, additive in figures),
-                laplace=" (Laplace noise costs more here than Gaussian noise)" if asked.squared > limit.squared else "",
-                raise_limit=raise_limit,
-            )
+        raise BudgetRefused.of(
+            "the ledger refuses: population {population!r}, squared loss and additive delta: {figures}; ask for "
+            "less{laplace}, or let the owner raise the limit: {raise_limit}",
+            population=self.population,
+            figures=", ".join(f"{word} {squared:.4g} and {additive:.3g}" for word, squared, additive in figures),
+            laplace=" (Laplace noise costs more here than Gaussian noise)" if asked.squared > limit.squared else "",
+            raise_limit=raise_limit,
         )
 
     def _figures(self, asked: tuple[Fraction, Fraction]) -> str:

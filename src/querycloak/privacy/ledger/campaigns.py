@@ -23,8 +23,6 @@ from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.ledger.sqlite import Kind, SqliteFile, version_of
 from querycloak.privacy.sampling.randomness import secret_key
 
-__all__ = ["Campaign", "Spending"]
-
 ENDING = ".users"
 MARK = 16
 """Digits of the random mark of a spending."""

@@ -14,20 +14,6 @@ from typing import Any
 
 from querycloak.privacy.ledger.sqlite import version_of
 
-__all__ = [
-    "TABLES",
-    "Entry",
-    "append",
-    "entries",
-    "folders",
-    "kept_rows",
-    "now",
-    "problems",
-    "row_digest",
-    "seal",
-    "spendings",
-]
-
 
 def kept_rows(table: str) -> tuple[str, str]:
     """The rules that refuse to remove or change rows of a table."""

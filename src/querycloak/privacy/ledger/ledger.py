@@ -20,7 +20,7 @@ from querycloak.privacy.ledger.ledger_reader import LIMIT, LedgerReader, check_p
 from querycloak.privacy.ledger.sqlite import version_of
 from querycloak.privacy.ledger.terms import changed_terms
 from querycloak.privacy.parameters import number_above_zero, refuse, share
-from querycloak.sentence import Action, Sentence
+from querycloak.sentence import Action
 
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
 
@@ -79,15 +79,13 @@ class Ledger(LedgerReader):
             return self._account(connection, population)
 
     def _unexplained(self, population: str, before: tuple[str, str]) -> ParameterError:
-        return ParameterError(
-            Sentence(
-                "population {name!r} has a limit of epsilon {epsilon} and delta {delta}; raising it needs a reason, "
-                "which is kept; add {reason}",
-                name=population,
-                epsilon=before[0],
-                delta=before[1],
-                reason=Action("why=REASON", ("--because", "REASON")),
-            )
+        return ParameterError.of(
+            "population {name!r} has a limit of epsilon {epsilon} and delta {delta}; raising it needs a reason, "
+            "which is kept; add {reason}",
+            name=population,
+            epsilon=before[0],
+            delta=before[1],
+            reason=Action("why=REASON", ("--because", "REASON")),
         )
 
     def charge(

@@ -20,9 +20,6 @@ from querycloak.privacy.ledger.terms import Terms
 from querycloak.privacy.parameters import number_above_zero, path_of
 from querycloak.sentence import Action, Sentence
 
-__all__ = ["KIND", "LIMIT", "LedgerReader", "check_population", "default_path"]
-
-
 FIRST_TABLES = (
     "CREATE TABLE populations (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
     """CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, population TEXT NOT NULL REFERENCES populations,
@@ -125,16 +122,14 @@ class LedgerReader:
     def _require_unchanged(self, connection: sqlite3.Connection) -> None:
         signs = journal.problems(connection) if version_of(connection) >= 3 else []
         if signs:
-            raise InputError(
-                Sentence(
-                    "the ledger {path!r} was changed by other means than querycloak, so it pays for nothing: "
-                    "{sign}{more}; {verify} lists all signs; {restore}",
-                    path=str(self.path),
-                    sign=signs[0],
-                    more=f" (and {len(signs) - 1} more)" if len(signs) > 1 else "",
-                    verify=Action("Ledger.verify()", ("querycloak", "ledger", "verify", *self._option())),
-                    restore=RESTORE,
-                )
+            raise InputError.of(
+                "the ledger {path!r} was changed by other means than querycloak, so it pays for nothing: "
+                "{sign}{more}; {verify} lists all signs; {restore}",
+                path=str(self.path),
+                sign=signs[0],
+                more=f" (and {len(signs) - 1} more)" if len(signs) > 1 else "",
+                verify=Action("Ledger.verify()", ("querycloak", "ledger", "verify", *self._option())),
+                restore=RESTORE,
             )
 
     def announced(self) -> tuple[tuple[int, str, Path], ...]:
@@ -198,13 +193,11 @@ class LedgerReader:
             named = [name for (name,) in connection.execute("SELECT name FROM populations")]
             close = get_close_matches(population, named, n=1)
             meant = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ParameterError(
-                Sentence(
-                    "population {name!r} has no limit in the ledger{meant}; set one first: {set_limit}",
-                    name=population,
-                    meant=meant,
-                    set_limit=self.how_to_set(population),
-                )
+            raise ParameterError.of(
+                "population {name!r} has no limit in the ledger{meant}; set one first: {set_limit}",
+                name=population,
+                meant=meant,
+                set_limit=self.how_to_set(population),
             )
         terms = self._terms(connection, population)
         rows = connection.execute(CHARGES, (population,)).fetchall()

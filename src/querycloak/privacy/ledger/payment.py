@@ -46,7 +46,7 @@ class Accounting:
             raise ParameterError("accounting must have both a population and a charge, or neither")
 
     def to_json(self) -> dict[str, Any] | str:
-        """As it stands on the card."""
+        """The entry on the card."""
         if self.charge is None:
             return "not accounted"
         named = {} if self.run is None else {"run": self.run}
@@ -106,7 +106,7 @@ class Accounting:
                 self.ledger.complete(self.charge, digest)
             return
         except ChargeGone as error:
-            problem = ChargeGone(Sentence("the release is written, but {problem}", problem=error.sentence))
+            problem = ChargeGone.of("the release is written, but {problem}", problem=error.sentence)
         except QuerycloakError as error:
             problem = type(error)(
                 Sentence(
@@ -159,7 +159,7 @@ class CountedByUser(ABC):
 
     @abstractmethod
     def allowing(self, key: str, names: list[str], allowed: NDArray[np.int64]) -> Self:
-        """The same, to be drawn with no more queries of each user than this; names are those of `asked`."""
+        """The counted value, limited to this number of queries of each user; names are those of `asked`."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class NobodyPays(Payment):
     """There is no ledger: the card will say so."""
 
     def check(self) -> None:
-        """Nothing is refused."""
+        """No release is refused."""
 
     def _pay(self, counted: Counted) -> Paid[Counted]:
         return Paid(NOT_ACCOUNTED, counted)
@@ -335,8 +335,8 @@ def payment_of(ledger: Ledger | None, population: str | None, bill: Bill, run: s
     if ledger is None and population is None:
         return NobodyPays()
     if ledger is None or population is None:
-        raise ParameterError(
-            Sentence("{ledger} and {population} go together: say which ledger pays, and who is behind the log")
+        raise ParameterError.of(
+            "{ledger} and {population} go together: say which ledger pays, and who is behind the log"
         )
     of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
     of_kind("population", population, str, "a name", "say who is behind the log")

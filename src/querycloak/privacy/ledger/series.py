@@ -22,9 +22,7 @@ from querycloak.privacy.parameters import checked_bound, natural
 from querycloak.privacy.sampling.exact import four_digits_up
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import random_name
-from querycloak.sentence import Action, Sentence
-
-__all__ = ["SeriesPlan", "begun_series", "plan_series", "solved_series"]
+from querycloak.sentence import Action
 
 MOST_RELEASES = 1000
 _HALF = 0.5
@@ -50,7 +48,7 @@ class SeriesPlan:
         }
 
     def parameters(self) -> dict[str, Any]:
-        """As the charge records it."""
+        """The parameters that the charge records."""
         return {"releases": self.releases, "mechanisms": [self.draw.to_json()] * self.releases}
 
     @classmethod
@@ -125,10 +123,8 @@ def begun_series(account: Account, ledger: Ledger) -> Charge:
     words = ("querycloak", "ledger", "plan", name, "--releases", "N", "--epsilon", "E", "--delta", "D")
     make = Action(f"plan_series(ledger, {name!r}, N, E, D)", (*words, "--ledger", str(ledger.path)))
     state = "has no releases left in its plan" if planned else "has no plan"
-    raise BudgetRefused(
-        Sentence(
-            "population {name!r} {state}; make one, which is charged whole: {make}", name=name, state=state, make=make
-        )
+    raise BudgetRefused.of(
+        "population {name!r} {state}; make one, which is charged whole: {make}", name=name, state=state, make=make
     )
 
 
@@ -136,10 +132,8 @@ def check_follows(charge: Charge, parameters: Mapping[str, Any]) -> None:
     """Refuse a release that would draw anything else than its plan says."""
     plan = SeriesPlan.of(charge)
     if list(parameters.get("mechanisms", ())) != [plan.draw.to_json()]:
-        raise ParameterError(
-            Sentence(
-                "a release of a series draws what its plan says ({plan}), and nothing else; leave all options of "
-                "budget, noise, bounds and selection out, and take queries or clicks",
-                plan=f"{plan.draw.noise.words}, threshold {plan.draw.threshold}",
-            )
+        raise ParameterError.of(
+            "a release of a series draws what its plan says ({plan}), and nothing else; leave all options of "
+            "budget, noise, bounds and selection out, and take queries or clicks",
+            plan=f"{plan.draw.noise.words}, threshold {plan.draw.threshold}",
         )

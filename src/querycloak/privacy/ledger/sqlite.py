@@ -4,6 +4,7 @@ Both books, the ledger and the spending record, are such files (ledger.md: durab
 """
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -11,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from querycloak.errors import InputError, QuerycloakError, ResourceError
-from querycloak.files.network_share import network_share
 from querycloak.sentence import Sentence
 
-__all__ = ["Kind", "SqliteFile", "version_of"]
-
+MOUNTS = Path("/proc/self/mountinfo")
+_SHARED = re.compile(r"(nfs4?|cifs|smb\w*|afs|ncpfs|davfs2?|fuse\.(sshfs|rclone|s3fs|gcsfuse|goofys|davfs2?))")
+_ESCAPE = re.compile(r"\\([0-7]{3})")
 MAGIC = b"SQLite format 3\x00"
 HEAD = 100
 """The bytes of an SQLite file's head: the version stands at 60, the program that it belongs to at 68."""
@@ -38,7 +39,7 @@ class Kind:
     application: int
     versions: tuple[tuple[str, ...], ...]
     name: str
-    """As in "the NAME is locked by another process"."""
+    """NAME in "the NAME is locked by another process"."""
     not_done: str
     """Action that a locked file has prevented."""
     elsewhere: str | Sentence
@@ -193,3 +194,19 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 def _reason(error: OSError) -> str:
     return "unknown reason" if error.errno is None else os.strerror(error.errno).lower()
+
+
+def network_share(path: Path, mounts: Path = MOUNTS) -> str | None:
+    """The kind of network file system that holds a path; None for any other, and where the system does not tell."""
+    try:
+        lines = mounts.read_text(errors="surrogateescape").splitlines()
+        place = path.resolve()
+    except (OSError, RuntimeError):  # no Linux; links in a circle
+        return None
+    kinds: dict[Path, str] = {}
+    for line in lines:
+        mounted, _, source = line.partition(" - ")
+        point = _ESCAPE.sub(lambda code: chr(int(code[1], 8)), mounted.split(" ")[4])
+        kinds[Path(point)] = source.split(" ")[0]  # of several at one place, the last is seen
+    nearest = next((kinds[each] for each in (place, *place.parents) if each in kinds), "")
+    return nearest if _SHARED.fullmatch(nearest) else None

@@ -14,8 +14,6 @@ from querycloak.sentence import Sentence
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.gaussian_filter import GaussianLimit
 
-__all__ = ["ACCOUNTINGS", "BY_SUM", "Terms", "changed_terms"]
-
 ACCOUNTINGS = ("sum", "gaussian")
 
 
@@ -32,7 +30,7 @@ class Terms:
     def __post_init__(self) -> None:
         one_of("accounting", self.accounting, ACCOUNTINGS)
         if self.accounting == "sum" and self.additive_share is not None:
-            raise ParameterError(Sentence("{additive_share} goes with {accounting:gaussian}; leave it out with sums"))
+            raise ParameterError.of("{additive_share} goes with {accounting:gaussian}; leave it out with sums")
         if self.accounting == "gaussian":
             given = 0.25 if self.additive_share is None else self.additive_share
             object.__setattr__(self, "additive_share", share("additive_share", given, "such as 0.25"))
@@ -53,7 +51,7 @@ class Terms:
         return GaussianLimit(epsilon, delta, self.additive_share)
 
     def written(self) -> str:
-        """As the column `terms` holds it; sums are an empty object."""
+        """The text in the column `terms`; an empty object for sums."""
         if self.is_sum:
             return SUMS
         return json.dumps({"accounting": self.accounting, "additive_share": self.additive_share}, sort_keys=True)
@@ -83,14 +81,12 @@ def changed_terms(
     kept = before.additive_share if kind == before.accounting else None
     terms = Terms(kind, kept if additive_share is None else additive_share)
     if charged and terms != before:
-        raise ParameterError(
-            Sentence(
-                "population {population!r} has charges, so its accounting stays as it was ({before}): another one "
-                "would not limit what was released already; leave {accounting} and {additive_share} out, or account "
-                "later releases under a population name of its own, whose limit its owner sets with both in mind",
-                population=population,
-                before=_words(before),
-            )
+        raise ParameterError.of(
+            "population {population!r} has charges, so its accounting stays as it was ({before}): another one "
+            "would not limit what was released already; leave {accounting} and {additive_share} out, or account "
+            "later releases under a population name of its own, whose limit its owner sets with both in mind",
+            population=population,
+            before=_words(before),
         )
     return terms
 

@@ -7,19 +7,6 @@ from fractions import Fraction
 
 from querycloak.errors import EngineError
 
-__all__ = [
-    "Bounds",
-    "Chance",
-    "exp_minus",
-    "float_up",
-    "four_digits_down",
-    "four_digits_up",
-    "rounded_down",
-    "rounded_up",
-    "shown_up",
-    "stated",
-]
-
 Bounds = tuple[int, int]
 """A lower bound and an upper one that is not reached, in units of 2^-bits."""
 

@@ -12,9 +12,6 @@ from typing import ClassVar
 from querycloak.privacy.parameters import number_above_zero
 from querycloak.privacy.sampling.exact import Bounds, Chance, exp_minus
 
-__all__ = ["MOST_EXPECTED", "Gaussian", "Laplace", "Noise", "RareEvents", "share_out"]
-
-
 LARGEST_NOISE = 2**14
 """Above this, counts of any log we know of drown, and the exact tables grow without use."""
 

@@ -4,10 +4,10 @@ Nothing here rounds: every draw has exactly the law that it names (proofs in his
 """
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from querycloak.errors import ResourceError
 from querycloak.privacy import order
 from querycloak.privacy.parameters import refuse, whole
-from querycloak.privacy.sampling.exact import Bounds, Chance, exp_minus
+from querycloak.privacy.sampling.exact import Chance, exp_minus
 from querycloak.privacy.sampling.noise import Laplace, Noise, RareEvents, share_out
-
-__all__ = ["IntArray", "Randomness", "secret_key"]
 
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -34,12 +32,8 @@ MOST_HAPPENING = 1 << 22
 SECRET_BYTES = 32
 
 
-class Survival(Hashable, Protocol):
-    """A law on whole numbers whose tail is known to any digit."""
-
-    def survival(self, start: int, bits: int) -> Iterator[Bounds]:
-        """Yield bounds of Pr[Z >= start+j | Z >= start] for j = 1, 2, ..."""
-        ...
+Survival = Noise | RareEvents
+"""A law on whole numbers whose tail is known to any digit."""
 
 
 class Randomness:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_a_search_is_written_once_for_its_adjacent_results(tmp_path: Path, name:
     pq.write_table(searches_with_results(**columns), path)
     source = read(path, log_format="parquet", attributes=["country"]).source
     (block,) = source.blocks(source.parts(None)[0])
-    whole, searches = source.parse(block), source.without_clicks().parse(block)
+    whole, searches = source.parse(block), replace(source, clicks=False).parse(block)
     names = ["user", "time", "query", "country"]
     seen = [tuple(row[each] for each in names) for row in searches.to_pylist() if row["user"] is not None]
     assert len(seen) == once

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querycloak.logs.choices import KeepUrl
-from querycloak.logs.reading.urls import shortened
+from querycloak.logs.choices import Choices, KeepUrl
+from querycloak.logs.reading.urls import url_texts
+from querycloak.text.spans import Spans
 from tests.unit.text.columns import spans_of, texts_of
 
 LETTERS = "abcXYZ019.-~%é"
@@ -19,6 +20,10 @@ PATH = st.tuples(STEPS, st.sampled_from(["", "/"])).map(lambda path: "".join("/"
 LOGIN = st.text(LETTERS + ":!$&'()*+,=@", max_size=10)
 TAIL = st.text(LETTERS + "/:@?#;&=", max_size=10)
 SECRET = "S3CRET"
+
+
+def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> Spans:
+    return url_texts(urls, Choices(keep_url=keep, normalise=False), with_scheme_only=with_scheme_only)
 
 
 def short(url: str | bytes, keep: KeepUrl, *, with_scheme_only: bool = False) -> str:

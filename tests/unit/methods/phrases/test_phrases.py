@@ -18,10 +18,8 @@ from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.language.word_model import BEGIN, END
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.phrases.consistency import consistent
-from querycloak.methods.phrases.counted_levels import CountedLevels
-from querycloak.methods.phrases.cutting import MOST_WORDS
-from querycloak.methods.phrases.levels import candidates, level_of
+from querycloak.methods.phrases.counted_levels import CountedLevels, consistent
+from querycloak.methods.phrases.levels import MOST_WORDS, candidates, level_of
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.text.word_boundaries import words_of

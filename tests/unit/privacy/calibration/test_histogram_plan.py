@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.calibration.deltas import histogram_delta, laplace_delta
-from querycloak.privacy.calibration.histogram_plan import price, public_keys_guarantee
+from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.threshold import calibrate
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
 
@@ -51,16 +51,6 @@ def test_a_plan_becomes_a_guarantee() -> None:
     assert "with fresh discrete Gaussian noise" in guarantee.because
     one_key = calibrate(8, 2.25e-7, 1).guarantee().because
     assert " exceeds 2 (or, with probability 0.0003355, equals it), and this noisy count is published " in one_key
-
-
-def test_public_keys() -> None:
-    pure = public_keys_guarantee(Laplace(0.5), 3)
-    assert (pure.kind, pure.epsilon, pure.delta) == ("pure-dp", 6.0, 0.0)
-    approximate = public_keys_guarantee(Gaussian(3.9), 32, epsilon=8)
-    assert approximate.kind == "approximate-dp"
-    assert approximate.delta == pytest.approx(1.84e-7, rel=5e-3)  # histogram.md, claim 3: here the noise decides delta
-    with pytest.raises(ParameterError, match="epsilon must be given, a number where noise is Gaussian"):
-        public_keys_guarantee(Gaussian(3.9), 32)
 
 
 @pytest.mark.parametrize(

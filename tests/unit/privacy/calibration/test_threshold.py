@@ -62,9 +62,9 @@ def test_a_scale_that_is_no_float_is_rounded_to_the_safe_side() -> None:
     assert plan.epsilon == 3.0
 
 
-def test_the_deciding_share_splits_epsilon() -> None:
-    plan = calibrate(8, 1e-6, 2, law="laplace", two_draws=True, deciding_share=0.75)
-    assert (plan.noise, plan.published_noise, plan.epsilon) == (Laplace(math.nextafter(1 / 3, 1)), Laplace(1.0), 8.0)
+def test_two_laplace_draws_halve_epsilon() -> None:
+    plan = calibrate(8, 1e-6, 2, law="laplace", two_draws=True)
+    assert (plan.noise, plan.published_noise, plan.epsilon) == (Laplace(0.5), Laplace(0.5), 8.0)
 
 
 def test_where_gaussian_noise_would_drown_all_laplace_is_left() -> None:
@@ -94,7 +94,6 @@ def test_bad_delta(delta: Any) -> None:
         ({"per_user": 1.0}, "max_keys_per_user must be a whole number, got 1.0"),
         ({"per_user": 10**7}, "max_keys_per_user must be at most 1,000,000, got 10000000"),
         ({"law": "cauchy"}, "law must be one of laplace, gaussian, got 'cauchy'; or leave it out"),
-        ({"deciding_share": 1}, "deciding_share must be a number above 0 and below 1, got 1"),
     ],
 )
 def test_other_bad_budgets(arguments: dict[str, Any], message: str) -> None:

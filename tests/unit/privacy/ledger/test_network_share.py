@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from querycloak.errors import InputError
-from querycloak.files.network_share import network_share
 from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.sqlite import network_share
 
 MOUNTS = """22 1 0:20 / / rw,relatime - ext4 /dev/vda rw
 23 22 0:21 / /home rw,relatime shared:2 - nfs4 server:/home rw,vers=4.2

@@ -1,4 +1,4 @@
-"""The gate's law, as user_gate.md states it."""
+"""The gate's law, as paid_gate.md states it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 
 from querycloak.errors import ParameterError
+from querycloak.methods.paid_gate import DRAW, GATE, LEAST, NOISE, gated, passes
 from querycloak.privacy.accounting.draws import losses_of
-from querycloak.privacy.accounting.user_gate import DRAW, GATE, LEAST, NOISE, gated, passes
 from querycloak.privacy.guarantee import user_guarantee
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.unit.releases.making import SYNTACTIC
