@@ -64,6 +64,8 @@ MENDED = {
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
     "<th></th>": "<td></td>",
+    '<th class="head"><p></p></th>': '<td class="head"></td>',
+    '<div class="cell_output docutils container">': '<div tabindex="0" class="cell_output docutils container">',
 }
 START = '<!doctype html><title>querycloak</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
 
