@@ -34,6 +34,11 @@ def require(extra: str, what: str, packages: tuple[str, ...] = ()) -> None:
         )
 
 
+def installed(extra: str) -> bool:
+    """True if all packages of an extra are installed."""
+    return all(find_spec(package) is not None for package in PACKAGES[extra])
+
+
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Load modules: a failure for lack of memory says so, any other names the package that cannot be loaded."""
