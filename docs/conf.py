@@ -13,7 +13,7 @@ from pygments.lexers.special import TextLexer
 
 project = "querycloak"
 author = "the authors of querycloak"
-project_copyright = "Apache-2.0"
+project_copyright = "the authors of querycloak. Apache-2.0"
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 
 root_doc = "docs/index"
@@ -52,6 +52,10 @@ html_show_sphinx = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": False}
 CODE = re.compile(r"(`[^`]*`)")
+PICTURE = re.compile(r'(<img [^>]*src="([^"]*_images/[^"]+)"[^>]*>)')
+WORD = re.compile(r'<span class="pre">([^<]{1,30})</span>')
+COMMANDS = re.compile(r'<div class="highlight-sh .*?</pre>', re.DOTALL)
+OPTION = re.compile(r"<[^>]*>|[^\s<]*-[^\s<]*")
 SIGNATURE = re.compile(r'<span class="sig-paren">\(</span>\s*<dl>.*?</dl>', re.DOTALL)
 MENDED = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
@@ -60,6 +64,8 @@ MENDED = {
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
     "<th></th>": "<td></td>",
+    '<th class="head"><p></p></th>': '<td class="head"></td>',
+    '<div class="cell_output docutils container">': '<div tabindex="0" class="cell_output docutils container">',
 }
 START = '<!doctype html><title>querycloak</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
 
@@ -88,12 +94,21 @@ def finish(app: Any, failure: Exception | None) -> None:
 
 
 def accessible(page: str) -> str:
-    """Give headings their level, landmarks their names, and blocks that scroll the keyboard's focus."""
+    """Headings get their level, landmarks their names, blocks that scroll the keyboard's focus, pictures a link."""
     for theirs, ours in MENDED.items():
         page = page.replace(theirs, ours)
+    page = PICTURE.sub(r'<a href="\2">\1</a>', page)  # on a phone, the file is larger than the page
+    page = COMMANDS.sub(
+        lambda match: OPTION.sub(_unbroken, match[0]), WORD.sub(r'<span class="pre word">\1</span>', page)
+    )
     page = SIGNATURE.sub(lambda match: re.sub(r"<(/?)d[ld]>", r"<\1div>", match[0]), page)
     head, piece, rest = page.partition('<div class="querycloak-piece">')  # notebooks alone have such pieces
     return head + piece + re.sub("<h4>(.*?)</h4>", r"<p><strong>\1</strong></p>", rest) if piece else page
+
+
+def _unbroken(match: re.Match[str]) -> str:
+    """A word with a hyphen, such as an option, stays on one line; a tag stays as it is."""
+    return match[0] if match[0].startswith("<") or len(match[0]) > 30 else f'<span class="word">{match[0]}</span>'
 
 
 def setup(app: Any) -> None:

@@ -37,6 +37,11 @@ def require(extra: str, what: str, packages: tuple[str, ...] = ()) -> None:
         )
 
 
+def installed(extra: str) -> bool:
+    """True if all packages of an extra are installed."""
+    return all(find_spec(package) is not None for package in PACKAGES[extra])
+
+
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Load modules; a failure raises ResourceError, which names the lack of memory or the package."""

@@ -57,8 +57,7 @@ def test_the_page_makes_a_package_and_it_works_as_any_other(tmp_path: Path) -> N
     found = examples(PAGE)
     for example in found:
         if example.file is not None:
-            text = example.text if example.language == "python" else example.text.partition("\n")[2]
-            write(reader.folder / example.file, text)
+            write(reader.folder / example.file, example.text)
     for example in found:
         for words in example.commands() if example.language == "sh" else ():
             reader.run(*words)

@@ -79,6 +79,7 @@ def _loaded(name: str, place: str) -> Any:
             help=command.__doc__,
             no_args_is_help=True,
             subcommand_metavar="METHOD [OPTIONS]",
+            epilog=f"querycloak {'audit ' * (place in AUDITS.values())}{name} METHOD --help lists its options.",
         )
         home.add_typer(group, name=name)
     else:

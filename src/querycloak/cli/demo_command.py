@@ -44,10 +44,12 @@ def demo(
     from querycloak.cli.terminal import console
     from querycloak.comparison.comparison_folder import clear_demo
     from querycloak.comparison.comparison_summary import summary_of
+    from querycloak.extras import COMPARE, require
     from querycloak.synthetic.log_writer import check_users
 
     target, number = out or Path("demo-out"), USERS if users is None else users
-    check_users(number)  # a mistake leaves the former demo as it is
+    check_users(number)  # a mistake leaves the former demo as it is, and so does an extra that is not installed
+    require(COMPARE, "a comparison")
     clear_demo(target)
     if not quiet:
         console().print(_BEFORE.format(users=number))

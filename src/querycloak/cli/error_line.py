@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from querycloak.errors import QuerycloakError
+from querycloak.extras import COMPARE, installed
 from querycloak.methods.option import options_of
 from querycloak.methods.registry import BUILT_IN, METHODS
 from querycloak.sentence import Action, Parameter, Sentence, printable
@@ -19,7 +20,7 @@ _LONGEST = 2000
 START = """\
 querycloak releases a search log with a privacy guarantee. To start with:
 
-Every method on an invented log, as a page:
+Every method on an invented log, as a page{first}:
   querycloak demo
 The figures of a log of yours (private output):
   querycloak inspect LOG
@@ -28,6 +29,11 @@ The meaning of a budget for one person:
 
 querycloak --help lists all commands.
 """
+
+
+def start() -> str:
+    """Three commands to start with; an extra that the first of them lacks."""
+    return START.format(first="" if installed(COMPARE) else f" (pip install 'querycloak[{COMPARE}]')")
 
 
 def error_line(error: QuerycloakError) -> str:
@@ -44,7 +50,7 @@ def misuse(error: BaseException) -> str | None:
     """The message for input that the parser refuses; None for other errors."""
     if type(error).__name__ == "NoArgsIsHelpError":
         context = getattr(error, "ctx", None)
-        return START if context is not None and context.parent is None else f"{error}\n"
+        return start() if context is not None and context.parent is None else f"{error}\n"
     tell = getattr(error, "format_message", None)
     if tell is None:
         return None

@@ -72,7 +72,7 @@ _own_process = threading.Event()
 
 
 def load_without_extras() -> None:
-    """Hide pandas from Arrow's first look, and SciPy from numba's: commands need neither (0.7 s together).
+    """Hide pandas from Arrow's first look, SciPy from numba's, and most compilers of Ibis: commands need none of them.
 
     After that, Arrow does not know pandas' NA and NaT in columns of objects. So it is done only in a process that runs
     nothing but a command of ours: not in the studio's threads, not with methods, tasks or exports of other packages.
@@ -81,9 +81,12 @@ def load_without_extras() -> None:
         return
     import pyarrow as pa
 
+    from querycloak.engines.lazy_compilers import load_compilers_lazily
+
     with hidden("pandas"):
         pa.array([0])  # looks for pandas
     hide_from_numba("scipy.linalg")
+    load_compilers_lazily()
 
 
 def _other_packages() -> bool:

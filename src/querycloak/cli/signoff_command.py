@@ -105,9 +105,7 @@ def _wanted(done: SignedOff, plan: SignoffPlan) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     sys.stderr.write("\n".join(_before_asking(done, plan)) + "\n")
-    return typer.confirm(
-        "Make the release from all people now? No keeps the evidence, and you can go on later.", err=True
-    )
+    return typer.confirm("Make the release from all people now?", err=True)
 
 
 def _before_asking(done: SignedOff, plan: SignoffPlan) -> list[str]:
@@ -119,8 +117,10 @@ def _before_asking(done: SignedOff, plan: SignoffPlan) -> list[str]:
         lines += [f"  {name.lower()}: {outcome}" for name, outcome in done.evidence.criteria]
     return [
         *lines,
-        f"Read the draft in a browser before you answer: {done.draft.resolve().as_uri()}",
+        "Read the draft in a browser before you answer:",
+        f"  {done.draft.resolve().as_uri()}",
         f"The release costs {plan.population} epsilon {epsilon} and delta {delta}. Nothing is charged yet.",
+        "No keeps the evidence, and you can go on later.",
     ]
 
 
@@ -131,11 +131,12 @@ def show(done: SignedOff) -> None:
     paths = done.to_json()
     if done.released:
         lines = [
-            f"{paths['private']}: PRIVATE, to be read, filled in and signed; stays here",
+            f"{paths['private']}: PRIVATE, to read, fill in and sign",
             f"{paths['release']}: the release, to be published",
             f"{paths['public']}: to be published with it",
             f"digest {done.digest}",
-            "Next: print the private page and sign it. To let receivers check the release, sign its card, too:",
+            "Next: print the private page and sign it.",
+            "To let receivers check the release, sign its card, too:",
             f"  ssh-keygen -Y sign -n querycloak -f KEY {shlex.quote(paths['release'])}/card.json",
         ]
     else:

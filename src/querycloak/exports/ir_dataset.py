@@ -141,6 +141,11 @@ def register(name: str, folder: str | os.PathLike[str]) -> Any:
         raise ResourceError(
             "register needs the package ir_datasets, not installed here: pip install ir_datasets"
         ) from None
+    if name in ir_datasets.registry:
+        raise InputError(
+            f"ir_datasets has a data set {name!r} in this process already: ir_datasets.load({name!r}) gives it; "
+            "for another folder, choose another name"
+        )
     dataset = ir_datasets.create_dataset(
         docs_tsv=str(place / DOCUMENTS),
         queries_tsv=str(place / QUERIES),

@@ -34,6 +34,7 @@ from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.method import AuditLogs, Method
 from querycloak.privacy.guarantee import user_guarantee
 from querycloak.privacy.sampling.noise import Laplace
+from tests.pages import examples
 
 PAGE = Path(__file__).parents[3] / "docs" / "own-method.md"
 NAME = "watch_list_of_the_page"
@@ -43,9 +44,7 @@ Kind = type[Any]
 @pytest.fixture(scope="module")
 def watch_list() -> Iterator[Kind]:
     """The class that the page builds, in a module of its own."""
-    code = next(
-        each for each in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "WatchList(" in each
-    )
+    code = next(each.text for each in examples(PAGE) if each.file == "watch_list.py")
     module = types.ModuleType(NAME)
     sys.modules[NAME] = module
     exec(code, vars(module))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from querycloak.errors import InputError, ParameterError, ResourceError
 from querycloak.evaluation.target import Target
 from querycloak.releases.release import Release
 from tests.commands import in_process, querycloak
+from tests.pages import examples
 from tests.unit.audits.toy_logs import FALSE_PROMISE, a_log, asked_at_random, counted, write_log
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -209,11 +210,15 @@ def test_bad_input_is_one_line(place: Path, arguments: list[str], said: str) -> 
 
 
 def test_the_page_that_adds_an_attack(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its code, and nothing else, run where it says that the logs and the release are."""
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "own-attack.md").read_text(), re.DOTALL)
-    monkeypatch.chdir(place)
+    """Its code, and nothing else, run where its commands put the logs and the release."""
+    commands, script = examples(DOCS / "own-attack.md")
+    assert [words[1] for words in commands.commands()] == ["synth", "split", "release"]
+    code = script.text
+    shutil.copytree(place / "release", tmp_path / "release")
+    (tmp_path / "split").symlink_to(place)
+    monkeypatch.chdir(tmp_path)
     run: dict[str, Any] = {}
     exec(compile(code, "own-attack.md", "exec"), run)
     lines = capsys.readouterr().out.splitlines()

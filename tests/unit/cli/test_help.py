@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.main import get_command
 
+from querycloak import extras
+from querycloak.cli import error_line
 from querycloak.cli.cli import app
 from querycloak.cli.generated_options import GROUP_OF
 from querycloak.cli.options import GROUPS
@@ -59,3 +63,16 @@ def test_without_arguments_three_commands_are_shown_and_work() -> None:
     assert all(len(line) <= 80 for line in done.stderr.splitlines())
     explained = commands[2].split()[1:]
     assert in_process(*explained).returncode == 0
+
+
+def test_the_first_command_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also the demo itself, before it removes a former one."""
+    assert "pip install" not in error_line.start()
+    monkeypatch.setitem(extras.PACKAGES, "compare", ("no_such_package",))
+    assert "as a page (pip install 'querycloak[compare]'):\n  querycloak demo\n" in error_line.start()
+    assert max(map(len, error_line.start().splitlines())) <= 80
+    (tmp_path / "former").mkdir()
+    done = in_process("demo", "--users", "10", "--out", str(tmp_path / "former"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a comparison needs no_such_package, not installed here: pip install 'querycloak[compare]'" in done.stderr
+    assert (tmp_path / "former").is_dir()

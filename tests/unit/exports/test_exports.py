@@ -6,8 +6,10 @@ import csv
 import itertools
 import json
 import math
+import sys
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -155,6 +157,14 @@ def test_ir_datasets_needs_clicks_or_searches(tmp_path: Path) -> None:
         export(a_release(), "ir-datasets", tmp_path / "set")
     with pytest.raises(InputError, match=r"it has no queries.tsv, docs.tsv, qrels or qlogs.jsonl"):
         register("june", tmp_path)
+
+
+def test_a_name_is_registered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell of a notebook that runs twice says where the data set is."""
+    export(clicks(), "ir-datasets", tmp_path / "set")
+    monkeypatch.setitem(sys.modules, "ir_datasets", SimpleNamespace(registry=["june"]))
+    with pytest.raises(InputError, match=r"already: ir_datasets.load\('june'\) gives it; .* choose another name"):
+        register("june", tmp_path / "set")
 
 
 @pytest.mark.parametrize(

@@ -116,14 +116,24 @@ def test_an_export_is_a_data_set_of_ir_datasets(python: Path, tmp_path: Path) ->
 def test_an_export_with_rows_has_a_query_log_of_ir_datasets(python: Path, tmp_path: Path) -> None:
     a_release(tables={"log": SEARCHES}).export("ir-datasets", tmp_path / "set")
     (tmp_path / "searches.py").write_text(_QUERY_LOG)
-    assert beside_ours(python, tmp_path / "searches.py", tmp_path).splitlines() == ["3 2 False", "p q q", "0 1 2"]
+    assert beside_ours(python, tmp_path / "searches.py", tmp_path).splitlines() == [
+        "InputError",
+        "3 2 False",
+        "p q q",
+        "0 1 2",
+    ]
 
 
 _QUERY_LOG = """
 import ir_datasets
+from querycloak.errors import InputError
 from querycloak.exports.ir_dataset import register
 
 register("june", "set")
+try:
+    register("june", "set")
+except InputError as error:
+    print(type(error).__name__)
 dataset = ir_datasets.load("june")
 searches = list(dataset.qlogs_iter())
 print(dataset.qlogs_count(), len(list(dataset.queries_iter())), dataset.has_qrels())
