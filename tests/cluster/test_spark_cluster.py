@@ -138,8 +138,8 @@ def test_no_plan_brings_rows_to_one_place(program: Program) -> None:
 def test_only_what_may_come_out_comes_to_the_driver(on_spark: dict[str, Any]) -> None:
     for command in COMMANDS:
         for columns, rows in on_spark["watched"][command]["fetched"]:
-            # Loads of buckets are 2^24 at most, whatever the size of the log; what affinity peels here, 2^23.
-            assert rows < FEW or "bucket" in columns or columns[0] == "vertex", (command, columns, rows)
+            # Total weights by digest are 2^24 at most, whatever the size of the log; what affinity peels here, 2^23.
+            assert rows < FEW or "digest" in columns or columns[0] == "vertex", (command, columns, rows)
     # Comparing is not done here: what comes row by row is what is saved.
     assert on_spark["watched"]["affinity"]["streamed"] == [["user", "query"]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +17,14 @@ from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.partition_selection import count_keys
 from querycloak.methods.keys.thresholded import release_keys
-from querycloak.methods.keys.weighted_selection import WeightedSelection, _once_per_bucket, _weighed
+from querycloak.methods.keys.weighted_selection import (
+    DIGITS,
+    Loads,
+    WeightedSelection,
+    _equally_weighed,
+    _weighed,
+    digested,
+)
 from querycloak.privacy.calibration.selection import plan_tables
 from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian
@@ -59,37 +67,37 @@ def test_weights_are_the_largest_whole_ones_and_no_user_exceeds_the_length(engin
     assert min(squares.values()) > 0.8 * GRID**2
 
 
-def test_a_bucket_whose_holders_give_it_nothing_draws_noise_all_the_same(engine: Engine) -> None:
+def test_a_key_whose_holders_give_it_nothing_draws_noise_all_the_same(engine: Engine) -> None:
     """Else one more user would decide whether it is drawn, and move everybody who holds it (selection.md, step 1)."""
     held = [("u", f"key {key}") for key in range(300)]
     plan = plan_tables(8, 1e-7, {"clicks": 400}, selection="multi-round").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     weighing = WeightedSelection.of(engine, table(engine, held), KEY, plan)
     interests = [64 if key == 0 else 1024 for key in range(300)]
-    weighed = _weighed(table(engine, held, known=interests, bucket=[f"{key:06}" for key in range(300)]))
+    weighed = _weighed(table(engine, held, known=interests))
     assert min(engine.fetch(weighed)["weight"].to_pylist()) == 0
-    everything = replace(plan.scouts[0], floor=-(10**9))
-    loads = weighing.loads(weighed)
+    everything = replace(plan.scouts[-1], floor=-(10**9))
+    (loads,) = weighing.loads(everything, weighed).in_turn()
     known = weighing._preselected(loads, everything, Randomness(seed=1))
     assert (loads.num_rows, known.num_rows) == (300, 300)
 
 
 @pytest.mark.parametrize("most", [1000, 20, 3])
 def test_loads_come_in_slices_in_one_order(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """However many come at once, every bucket comes once, with its load, in ascending order."""
+    """However many come at once, every key comes once, with its load, in ascending order of digest."""
     held = [(f"u{key % 7}", f"key {key % 90}") for key in range(200)]
     plan = plan_tables(8, 1e-7, {"queries": 400}, selection="multi-round").plans["queries"]
     assert isinstance(plan, WeightedPlan)
-    weighing = WeightedSelection.of(duckdb_engine, table(duckdb_engine, held), KEY, plan).bucketed("secret")
-    weighed = weighing.weighed(None)
-    whole = weighing.loads(weighed).to_pylist()
+    weighing = WeightedSelection.of(duckdb_engine, table(duckdb_engine, held), KEY, plan)
+    loads = weighing.loads(plan.scouts[-1], weighing.weighed(None))
+    (whole,) = loads.in_turn()
     monkeypatch.setattr(weighted_selection, "MOST_AT_ONCE", most)
-    slices = list(weighing.loads_in_turn(weighed))
+    slices = list(loads.in_turn())
     assert len(slices) == {1000: 1, 20: 16, 3: 256}[most]
-    assert [row for part in slices for row in part.to_pylist()] == whole
-    buckets = [row["bucket"] for row in whole]
-    assert buckets == sorted(set(buckets))
-    assert {len(bucket) for bucket in buckets} == {weighted_selection.BUCKET_DIGITS}
+    assert [row for part in slices for row in part.to_pylist()] == whole.to_pylist()
+    digests = whole["digest"].to_pylist()
+    assert digests == sorted(set(digests))
+    assert {len(digest) for digest in digests} == {DIGITS}
 
 
 def test_a_release_in_slices_is_one_release(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,21 +140,59 @@ def test_adding_a_user_changes_nobody_elses_weights(engine: Engine) -> None:
     assert alone == together
 
 
-def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("querycloak.methods.keys.weighted_selection.BUCKET_DIGITS", 1)
-    held = [(user, f"key {key}") for user in ("a", "b") for key in range(200)]
-    kept = engine.fetch(_once_per_bucket(engine, table(engine, held), KEY, "secret")).to_pylist()
-    assert max(Counter((row["user"], row["bucket"]) for row in kept).values()) == 1
-    assert {row["user"] for row in kept} == {"a", "b"}
-    assert len(kept) == 32  # 200 keys of each fill all 16 buckets
-    buckets: dict[str, str] = {}
-    for row in sorted(kept, key=lambda row: row["earliest"]):
-        buckets.setdefault(row["bucket"], row["query"])
-        assert buckets[row["bucket"]] == row["query"]
+def test_alike_weights_are_those_of_equal_interests(engine: Engine) -> None:
+    held, _ = random_interests(5)
+    rows = table(engine, held)
+    alike, each = (
+        {(row["user"], row["query"]): row["weight"] for row in engine.fetch(weighed).to_pylist()}
+        for weighed in (_equally_weighed(rows), _weighed(rows.mutate(known=weighted_selection._long(1024))))
+    )
+    assert alike == each
+    assert len(each) == len(held)
 
 
-def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever knows the digest cannot aim texts at a bucket: which keys share one is another question each time.
+def test_no_two_keys_are_digested_alike(engine: Engine) -> None:
+    """Texts that were not normalised may hold what stands between two texts; others are digested as they stand."""
+    texts = ["a", "a\tb", "a\x1e1b", "a\x1e", "a\t", "", "\t", "b\tc", "c", "\x1e1b", "b"]
+    pairs = [(query, url) for query in texts for url in texts]
+    rows = engine.upload(pa.table({"query": [one for one, _ in pairs], "url": [other for _, other in pairs]}))
+    found = engine.fetch(digested(rows, KEY, "secret")).to_pylist()
+    assert len({row["digest"] for row in found}) == len(pairs) == len(found)
+    plain = hashlib.sha256(b"secreta\tc").hexdigest()[:DIGITS]
+    assert {row["digest"] for row in found if (row["query"], row["url"]) == ("a", "c")} == {plain}
+
+
+def few_digests(text: Any, secret: str, digits: int) -> Any:
+    """Digests that many keys share."""
+    return keyed_digest(text, secret, 1) + "0" * (digits - 1)
+
+
+def test_keys_that_share_a_digest_stay_together_and_count_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes is handed back by digest: a row that came twice would weigh twice (selection.md, step 1)."""
+    monkeypatch.setattr(weighted_selection, "keyed_digest", few_digests)
+    held = [(user, f"key {key}") for user in ("a", "b") for key in range(40)]
+    plan = plan_tables(8, 1e-7, {"queries": 400}, selection="multi-round").plans["queries"]
+    assert isinstance(plan, WeightedPlan)
+    selection = WeightedSelection.of(engine, table(engine, held), KEY, plan)
+    for floor in (-(10**9), 0):  # some keys of a digest pass by themselves, others with them
+        scout = PreselectionRound(Gaussian(300.0), floor)
+        loads = selection.loads(scout, selection.weighed(None))
+        (fetched,) = loads.in_turn()
+        assert fetched.num_rows == 40 > len(set(fetched["digest"].to_pylist()))
+        passed = selection._preselected(fetched, scout, Randomness(seed=3))
+        digests = passed["digest"].to_pylist()
+        assert len(digests) == len(set(digests)) > 0
+        known = loads.known([engine.upload(passed)])
+        kept = engine.fetch(loads.table.semi_join(known, list(KEY)))
+        assert set(kept["digest"].to_pylist()) == set(digests)
+        rows = engine.fetch(selection.after(scout, known)[1]).to_pylist()
+        assert len(rows) == 2 * kept.num_rows
+        for user in ("a", "b"):
+            assert sum(row["weight"] ** 2 for row in rows if row["user"] == user) <= GRID**2
+
+
+def test_digests_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows the digest cannot make texts that share one: which do is another question each time.
 
     The scouts leave everything, so that only the secret can make a difference.
     """
@@ -154,29 +200,26 @@ def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypa
     plan = plan_tables(4.0, 1e-3, {"clicks": 4}, selection="multi-round").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     plan = replace(plan, scouts=tuple(replace(scout, floor=-(10**9)) for scout in plan.scouts))
-    buckets: list[dict[str, str]] = []
+    digests: list[dict[str, str]] = []
     secrets: list[str] = []
-    once = weighted_selection._once_per_bucket
+    whole = WeightedSelection.loads
 
-    def watched(engine: Engine, rows: Any, key: Any, secret: str) -> Any:
-        found = once(engine, rows, key, secret)
-        buckets.append({row["query"]: row["bucket"] for row in engine.fetch(found).to_pylist()})
+    def watched(selection: WeightedSelection, scout: PreselectionRound, weighed: Any) -> Loads:
+        found = whole(selection, scout, weighed)
+        rows = selection.engine.fetch(found.table).to_pylist()
+        digests.append({row[found.names[0]]: row["digest"] for row in rows})
+        secrets.append(selection.secret)
         return found
 
-    def recorded(text: Any, secret: str, digits: int | None = None) -> Any:
-        secrets.append(secret)
-        return keyed_digest(text, secret, digits)
-
-    monkeypatch.setattr(weighted_selection, "_once_per_bucket", watched)
-    monkeypatch.setattr(weighted_selection, "keyed_digest", recorded)
+    monkeypatch.setattr(WeightedSelection, "loads", watched)
     weighing = WeightedSelection.of(duckdb_engine, table(duckdb_engine, held), KEY, plan)
     for _ in range(2):
         weighing.release(Randomness())
-    one, other = buckets
-    assert one.keys() == other.keys() == {key for _, key in held}
-    assert one != other
-    parts, keys, parts_again, keys_again = secrets
-    assert parts == keys != parts_again == keys_again
+    assert [each.keys() for each in digests] == [{key for _, key in held}] * 6
+    parts, keys, keys_later, parts_again, keys_again, _ = digests
+    assert parts != keys == keys_later != keys_again
+    assert parts != parts_again
+    assert len(set(secrets[:3])) == len(set(secrets[3:])) == 1 < len(set(secrets))
 
 
 def released(engine: Engine, held: Held, plan: WeightedPlan, seed: int | None = None) -> dict[str, int | None]:
@@ -273,10 +316,8 @@ def test_parts_of_a_user_have_one_weight_together(duckdb_engine: Engine) -> None
     held = [("u", f"{one} {other}") for one in queries for other in queries if one < other] + [("v", "a a")]
     plan = plan_tables(8, 1e-6, {"sessions": 256}, selection="multi-round").plans["sessions"]
     assert isinstance(plan, WeightedPlan)
-    weighing = WeightedSelection.of(duckdb_engine, sequences(duckdb_engine, held), ("queries",), plan).bucketed(
-        "secret"
-    )
-    loads = weighing.loads(weighing.looked_at(plan.scouts[0], weighing.weighed(None)))
+    weighing = WeightedSelection.of(duckdb_engine, sequences(duckdb_engine, held), ("queries",), plan)
+    (loads,) = weighing.loads(plan.scouts[0], weighing.weighed(None)).in_turn()
     assert sorted(loads["n"].to_pylist()) == [85] * 8 + [85 + 256]
 
 

@@ -25,11 +25,11 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import KEY, TABLE, Clicks
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.contribution_bounding import once_per_key
-from querycloak.methods.keys.weighted_selection import WeightedSelection
+from querycloak.methods.keys.weighted_selection import Loads, WeightedSelection
 from querycloak.methods.method import Counted, Drawn
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
-from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, PreselectionRound
+from querycloak.privacy.calibration.weighted import GRID, PreselectionRound
 from querycloak.privacy.sampling.randomness import Randomness
 
 MOST_ROWS = 8
@@ -122,15 +122,14 @@ class ColumnsOfTheFirstRow(MethodMechanism):
 
 
 @contextmanager
-def scouts_skip_empty_buckets() -> Iterator[None]:
-    """Buckets that somebody holds and to which nobody gives weight draw no noise."""
-    whole = WeightedSelection.loads
+def scouts_skip_keys_without_weight() -> Iterator[None]:
+    """Keys that somebody holds and to which nobody gives weight draw no noise."""
+    whole = Loads.in_turn
 
-    def loads(self: WeightedSelection, weighed: ir.Table) -> pa.Table:
-        found = whole(self, weighed)
-        return found.filter(pc.greater(found["n"], 0))
+    def in_turn(self: Loads) -> Iterator[pa.Table]:
+        return (part.filter(pc.greater(part["n"], 0)) for part in whole(self))
 
-    with mock.patch.object(WeightedSelection, "loads", loads):
+    with mock.patch.object(Loads, "in_turn", in_turn):
         yield
 
 
@@ -142,8 +141,7 @@ def parts_count_for_every_key() -> Iterator[None]:
     def looked_at(self: WeightedSelection, scout: PreselectionRound, weighed: ir.Table) -> ir.Table:
         if scout.parts is None:
             return whole(self, scout, weighed)
-        rows = self._pieces.mutate(known=weighted_selection._long(FULL_INTEREST))
-        return weighted_selection._weighed(rows)
+        return weighted_selection._equally_weighed(self.parts(scout.parts))
 
     with mock.patch.object(WeightedSelection, "looked_at", looked_at):
         yield
@@ -152,15 +150,12 @@ def parts_count_for_every_key() -> Iterator[None]:
 @contextmanager
 def weights_rounded_to_the_nearest() -> Iterator[None]:
     """Weights that may be rounded up, so that a user's are longer than 1 together."""
-    whole = weighted_selection._weighed
 
-    def weighed(rows: ir.Table) -> ir.Table:
-        found = whole(rows)
-        users = found.group_by("user").agg(keys=found.count())
-        near = (GRID / users["keys"].cast("float64").sqrt()).round().cast("int64")
-        return found.drop("weight").inner_join(users.select("user", weight=near), "user")
+    def divided(rows: ir.Table) -> ir.Table:
+        near = (rows.interest * GRID / rows.length.cast("float64").sqrt()).round().cast("int64")
+        return rows.mutate(weight=near)
 
-    with mock.patch.object(weighted_selection, "_weighed", weighed):
+    with mock.patch.object(weighted_selection, "_divided", divided):
         yield
 
 

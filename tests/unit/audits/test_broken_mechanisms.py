@@ -181,7 +181,7 @@ def rounds() -> Clicks:
 def test_a_scout_that_skips_buckets_of_weight_zero() -> None:
     pair = broken.heavy_key_pair()
     assert exactly(MethodMechanism(rounds()), pair) == []
-    with broken.scouts_skip_empty_buckets():
+    with broken.scouts_skip_keys_without_weight():
         found = exactly(MethodMechanism(rounds()), pair)
     assert {(each.step, each.measure) for each in found} == {
         ("clicks: scout 3", "cells that somebody holds and that draw no noise")

@@ -2,7 +2,7 @@
 
 The rounds are those of a release (`WeightedSelection`); the outcomes of preselection are made up
 here, the same for both logs (privacy/calibration/selection.md, claims 2, 4 and 5). Many small logs, and copies of each
-for several outcomes, go through the engine at once: texts begin with numbers of copy and log, and so do buckets.
+for several outcomes, go through the engine at once: texts begin with numbers of copy and log, and so do digests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from unittest import mock
 
@@ -26,7 +26,7 @@ from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys
-from querycloak.methods.keys.weighted_selection import WeightedSelection, _long, _weighed
+from querycloak.methods.keys.weighted_selection import Loads, WeightedSelection, _equally_weighed, _weighed
 from querycloak.privacy.calibration.selection import plan_tables
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian
@@ -37,7 +37,7 @@ BOUND = 5
 ENUMERATED, RUNS = 4, 32
 """Of how many parts all outcomes are gone through, twice; what later scouts found differs from run to run."""
 SECRET = "the same for all logs"
-"""Which keys share a bucket follows from it: those of SOME_PAIRS and SOME_SEQUENCES do by this one."""
+"""Which keys share a digest follows from it: those of SOME_PAIRS and SOME_SEQUENCES do by this one."""
 INTERESTS = (LEAST_INTEREST, 100, 777, FULL_INTEREST)
 RUN_DIGITS, LOG_DIGITS = 2, 4
 DIGITS = RUN_DIGITS + LOG_DIGITS
@@ -46,7 +46,7 @@ Users = Sequence[Sequence[str]]
 Logs = Sequence[tuple[Users, Sequence[str]]]
 """Others, and the user who is added."""
 Cell = tuple[int, str]
-"""Run and bucket, or run and key."""
+"""Run and digest, or run and key or part."""
 Given = tuple[int, str, str, int]
 """Run, user, key, and the weight that the user gives it in the end, be it 0."""
 
@@ -68,29 +68,30 @@ class Outcomes:
         }
 
     def known(self, loads: pa.Table, scout: PreselectionRound) -> pa.Table:
-        """What the scout leaves of each bucket in each run."""
-        left = [each for each in loads["bucket"].to_pylist() if self._passed(run_of(each), without_run(each), scout)]
+        """What the scout leaves in each run, by digest: what shares one is left, or given up, together."""
+        digests = dict.fromkeys(loads["digest"].to_pylist())
+        left = [each for each in digests if self._passed(run_of(each), without_run(each), scout)]
         cells = [(run_of(each), without_run(each)) for each in left]
         interests = [INTERESTS[int(4 * chance("interest", len(self.weighed), *cell))] for cell in cells]
-        return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(interests, pa.int64())})
+        return pa.table({"digest": pa.array(left, pa.string()), "known": pa.array(interests, pa.int64())})
 
-    def _passed(self, run: int, bucket: str, scout: PreselectionRound) -> bool:
+    def _passed(self, run: int, digest: str, scout: PreselectionRound) -> bool:
         """Of each log's first parts every subset passes in some run."""
         if scout.parts is not None:
-            before = sum(each.startswith(bucket[:LOG_DIGITS]) for each in self.places)
-            place = self.places.setdefault(bucket, before)
+            before = sum(each.startswith(digest[:LOG_DIGITS]) for each in self.places)
+            place = self.places.setdefault(digest, before)
             if place < ENUMERATED:
                 return bool(run >> place & 1)
-        return chance("passed", len(self.weighed), run, bucket) < 0.75
+        return chance("passed", len(self.weighed), run, digest) < 0.75
 
 
 def run_of(text: str) -> int:
-    """The run of a bucket, or of a key: the first digits, or those behind the first #."""
+    """The run of a digest, or of a key or part: the first digits, or those behind the first #."""
     return int((text.partition("#")[2] or text)[:RUN_DIGITS])
 
 
 def without_run(text: str) -> str:
-    """The same bucket or key without its run."""
+    """The same digest, key or part without its run."""
     run = f"{run_of(text):0{RUN_DIGITS}}"
     return text.replace(f"#{run}", "#") if "#" in text else text.removeprefix(run)
 
@@ -104,9 +105,12 @@ def supposed(outcomes: Outcomes, kind: type[WeightedSelection]) -> type[Weighted
 
     class Supposed(kind):  # type: ignore[valid-type, misc]
         def _preselected(self, loads: pa.Table, scout: PreselectionRound, randomness: Randomness) -> pa.Table:
-            known = outcomes.known(loads, scout)
-            outcomes.seen("buckets", loads, ["bucket"])
-            return known
+            return outcomes.known(loads, scout)
+
+        def loads(self, scout: PreselectionRound, weighed: ir.Table) -> Loads:
+            found: Loads = super().loads(scout, weighed)
+            outcomes.seen("scout", self.engine.fetch(found.table), found.names)
+            return found
 
         def votes(self, weighed: ir.Table) -> KeyCounts:
             counts: KeyCounts = super().votes(weighed)
@@ -145,17 +149,18 @@ def contributions(table: str, logs: Logs, *, added: bool) -> pa.Table:
     return pa.table([pa.array(each, kind) for each, kind in zip(columns, types, strict=True)], list(names))
 
 
-def bucket_of_log(text: ir.StringValue, secret: str, digits: int | None = None) -> ir.StringValue:
-    """The numbers of run and log and one or two digits: if the log's is odd, keys and parts often share a bucket."""
+def digest_of_log(text: ir.StringValue, secret: str, digits: int) -> ir.StringValue:
+    """The numbers of run and log and one or two digits: if the log's is odd, keys and parts often share a digest."""
     numbers = text.re_extract(f"#([0-9]{{{DIGITS}}})", 1)
     plain = text.re_replace(f"#[0-9]{{{RUN_DIGITS}}}", "#")
     odd = numbers.substr(RUN_DIGITS).cast("int64") % 2 == 1
-    return numbers + keyed_digest(plain, secret, 1) + ibis.ifelse(odd, "0", keyed_digest(plain, secret).substr(1, 1))
+    last = ibis.ifelse(odd, "0", keyed_digest(plain, secret).substr(1, 1))
+    return numbers + keyed_digest(plain, secret, 1) + last + "0" * (digits - DIGITS - 2)
 
 
 @contextmanager
-def buckets_of_logs() -> Iterator[None]:
-    with mock.patch.object(weighted_selection, "keyed_digest", bucket_of_log):
+def digests_of_logs() -> Iterator[None]:
+    with mock.patch.object(weighted_selection, "keyed_digest", digest_of_log):
         yield
 
 
@@ -171,12 +176,12 @@ def with_and_without(
 ) -> tuple[Outcomes, Outcomes]:
     """What every round weighed with the added users and without them, where scouts found the same."""
     having = Outcomes()
-    without = Outcomes(having.places)  # the larger logs first: their buckets are those of both
+    without = Outcomes(having.places)  # the larger logs first: their digests are those of both
     for outcomes in (having, without):
         rows = engine.upload(contributions(table, logs, added=outcomes is having))
-        with buckets_of_logs():
+        with digests_of_logs():
             selection = supposed(outcomes, kind).of(engine, rows, KEYS[table], plan_of(table))
-            selection.bucketed(SECRET)._drawn(Randomness(seed=1))
+            replace(selection, secret=SECRET).drawn(Randomness(seed=1))
     return having, without
 
 
@@ -203,26 +208,24 @@ def others_moved(logs: Logs, having: Outcomes, without: Outcomes) -> set[int]:
 
 PAIRS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("123")).map("".join), min_size=1, max_size=8)
 SEQUENCES = st.lists(st.text("abcd", min_size=2, max_size=3), min_size=1, max_size=8)
-# Those at odd places have few buckets. Which keys share one follows from their texts and so from the place.
+# Those at odd places have few digests. Which keys share one follows from their texts and so from the place.
 SOME_PAIRS: Logs = [
     ([["a1", "b1"], ["a2"]], ["a1", "a2", "a3"]),  # all of one query
-    ([["a2", "b1"], ["c5"]], ["a2", "a5", "b1", "c5", "d4"]),  # all in one bucket
+    ([["a2", "b1"], ["c5"]], ["a2", "a5", "b1", "c5", "d4"]),  # all of one digest
     ([["a1"], ["b1"]], ["d1", "d2", "c1", "c2", "b1", "b2", "a1", "a2"]),  # over the bound
-    ([["b1", "b2"]], ["b2"]),  # of another user's two in one bucket the second
+    ([["b1", "b2"]], ["b2"]),  # of another user's two of one digest the second
     ([["a1", "b1"], ["a2", "c1"]], ["a1", "b1", "c1", "d1"]),  # all of different queries
     ([["a1"], ["b1"]], ["a1", "a1"]),  # one key
 ]
 SOME_SEQUENCES: Logs = [
     ([["ab", "bc"], ["ad"]], ["ab", "ba", "aba", "bab", "aa"]),  # two queries, again and again
-    ([["bc", "bd"], ["aca"]], ["bc", "bd", "aca", "bcd"]),  # all in one bucket
+    ([["bc", "bd"], ["aca"]], ["bc", "bd", "aca", "bcd"]),  # all of one digest
     ([["ab"]], ["ab", "ac", "ad", "bc", "bd", "cd", "abc", "abd"]),  # over the bound
-    ([["ba", "bab"]], ["bab"]),  # of another user's two in one bucket the second
+    ([["ba", "bab"]], ["bab"]),  # of another user's two of one digest the second
     ([["ab"], ["cd", "ac"]], ["ab", "cd"]),  # all of different queries
     ([["ab"], ["bc"]], ["aa"]),  # one query
 ]
-ONE_OF_TWO = 3
-"""The place of the logs in which the added user has one of another user's two keys in a bucket."""
-ROUNDS = [(0, "buckets"), (1, "buckets"), (2, "buckets"), (3, "keys"), (4, "counts")]
+ROUNDS = [(0, "scout"), (1, "scout"), (2, "scout"), (3, "keys"), (4, "counts")]
 
 
 def check(engine: Engine, table: str, logs: Logs) -> None:
@@ -233,8 +236,8 @@ def check(engine: Engine, table: str, logs: Logs) -> None:
         most = plan.counted_per_user if each[1] == "counts" else GRID**2
         assert max(moved.values()) <= most, each
         assert max(moved.values()) > 0.75 * most, each  # somebody does move it about as far
-    assert len(found[0, "buckets"]) == len(logs) * RUNS
-    assert min(found[0, "buckets"].values()) > 0
+    assert len(found[0, "scout"]) == len(logs) * RUNS
+    assert min(found[0, "scout"].values()) > 0
     assert not others_moved(logs, *outcomes)
 
 
@@ -256,7 +259,7 @@ class OncePerKey(WeightedSelection):
     def looked_at(self, scout: PreselectionRound, weighed: ir.Table) -> ir.Table:
         if scout.parts is None:
             return weighed
-        return _weighed(self._pieces.mutate(known=_long(FULL_INTEREST)))
+        return _equally_weighed(self.parts(scout.parts))
 
 
 @pytest.mark.parametrize(
@@ -270,43 +273,33 @@ def test_parts_that_count_for_every_key_would_be_seen(
     duckdb_engine: Engine, table: str, logs: Logs, moved: int
 ) -> None:
     found = lengths(*with_and_without(duckdb_engine, table, logs, OncePerKey))
-    assert max(found[0, "buckets"].values()) == moved > GRID**2
+    assert max(found[0, "scout"].values()) == moved > GRID**2
 
 
-def all_of_a_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
-    """In place of `_once_per_bucket`: keys that share a bucket all stay."""
-    joined = ibis.literal("\t").join([held[name] for name in key])
-    return engine.stage(held.mutate(bucket=weighted_selection._bucket(joined, secret)))
-
-
-def most_held_of_a_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
-    """In place of `_once_per_bucket`: of keys that share a bucket the one stays that most users hold."""
-    rows = all_of_a_bucket(engine, held, key, secret)
-    rows = rows.mutate(users=rows.count().over(ibis.window(group_by=list(key))))
-    bucket = ibis.window(group_by=["user", "bucket"], order_by=[rows.users.desc(), *(rows[name] for name in key)])
-    rows = rows.mutate(place=ibis.row_number().over(bucket))
-    return engine.stage(rows.filter(rows.place == 0).drop("users", "place"))
-
-
-@pytest.mark.parametrize(
-    ("table", "logs", "moved"),
-    [
-        ("clicks", SOME_PAIRS, (5 * 114) ** 2),  # five pairs of one bucket, of 256/sqrt(5) each
-        ("sessions", SOME_SEQUENCES, (4 * 128) ** 2),  # four sequences of one bucket, of 256/sqrt(4) each
-    ],
-)
-def test_keys_that_all_count_in_a_bucket_would_be_seen(
-    duckdb_engine: Engine, table: str, logs: Logs, moved: int
-) -> None:
-    with mock.patch.object(weighted_selection, "_once_per_bucket", all_of_a_bucket):
-        found = lengths(*with_and_without(duckdb_engine, table, logs))
-    for each in ROUNDS[1:3]:
-        assert max(found[each].values()) == moved > GRID**2
+def interest_by_users(weighed: ir.Table) -> ir.Table:
+    """In place of `_equally_weighed`: keys have the less interest, the more users hold them."""
+    names = [name for name in weighed.columns if name in {"query", "url", "queries", "part"}]
+    users = weighed.group_by(names).agg(known=(FULL_INTEREST // weighed.count()).cast("int64"))
+    return _weighed(weighed.inner_join(users, names))
 
 
 @pytest.mark.parametrize(("table", "logs"), [("clicks", SOME_PAIRS), ("sessions", SOME_SEQUENCES)])
-def test_a_choice_by_how_many_hold_a_key_would_be_seen(duckdb_engine: Engine, table: str, logs: Logs) -> None:
-    """One more user who holds the second key of two makes it the one that counts for another user."""
-    with mock.patch.object(weighted_selection, "_once_per_bucket", most_held_of_a_bucket):
-        moved = others_moved(logs, *with_and_without(duckdb_engine, table, logs))
-    assert ONE_OF_TWO in moved
+def test_weights_by_how_many_hold_a_key_would_be_seen(duckdb_engine: Engine, table: str, logs: Logs) -> None:
+    """One more user who holds a key takes others' weight away from it, and moves the first round of keys too far."""
+    with mock.patch.object(weighted_selection, "_equally_weighed", interest_by_users):
+        found = lengths(*with_and_without(duckdb_engine, table, logs))
+    assert max(found[0, "scout"].values()) > GRID**2
+
+
+@pytest.mark.parametrize(("table", "logs"), [("clicks", SOME_PAIRS), ("sessions", SOME_SEQUENCES)])
+def test_a_digest_that_is_handed_back_twice_would_be_seen(duckdb_engine: Engine, table: str, logs: Logs) -> None:
+    """Rows of a user that a join doubles add up on one key."""
+    once = Outcomes.known
+
+    def twice(self: Outcomes, loads: pa.Table, scout: PreselectionRound) -> pa.Table:
+        known = once(self, loads, scout)
+        return known if scout.parts is not None else pa.concat_tables([known, known])
+
+    with mock.patch.object(Outcomes, "known", twice):
+        found = lengths(*with_and_without(duckdb_engine, table, logs))
+    assert max(found[2, "scout"].values()) > GRID**2

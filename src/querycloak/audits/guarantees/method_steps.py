@@ -23,7 +23,7 @@ from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys
 from querycloak.methods.keys.public_lists import urls_of
 from querycloak.methods.keys.thresholded import KeyCounts
-from querycloak.methods.keys.weighted_selection import WeightedSelection
+from querycloak.methods.keys.weighted_selection import WeightedSelection, digested
 from querycloak.methods.optimal.holdings import KEY
 from querycloak.methods.optimal.noisy_tables import (
     LINK,
@@ -44,7 +44,7 @@ from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_I
 from querycloak.privacy.sampling.noise import Gaussian
 
 _SECRET = "the same for all logs"
-"""Keys buckets of both neighbours: what is proven holds for every secret. No release uses it."""
+"""Keys digests of both neighbours: proofs hold for every secret by which no two keys share one. No release uses it."""
 
 
 @steps_of.register
@@ -163,27 +163,28 @@ def _(counted: KeysWithoutCounts, past: Past) -> list[Step]:
 
 @steps_of.register
 def _(counted: WeightedSelection, past: Past) -> list[Step]:
-    """Loads of buckets for each round, weights of keys, users of the keys that came out (selection.md)."""
+    """Weights of keys, or parts, for each round and the decision, users of the keys that came out (selection.md)."""
     past = replace(past, queries=frozenset())  # only tables that look at released queries depend on them
     what = (type(counted), counted.keys.op(), counted.key, counted.plan, past)
     return once(counted.engine, what, lambda: _steps_of_weighted(counted, past))
 
 
 def _steps_of_weighted(counted: WeightedSelection, past: Past) -> list[Step]:
-    of_log = (type(counted), counted.keys.op(), counted.key, counted.plan)
-    left = once(counted.engine, ("bucketed", *of_log), lambda: counted.bucketed(_SECRET))
-    whole, plan, weighed = left, counted.plan, left.weighed(None)
+    whole = left = replace(counted, secret=_SECRET)
+    plan, weighed = counted.plan, left.weighed(None)
     steps, first = [], True
     before: dict[str, float] = {}
     for number, scout in enumerate(plan.scouts, start=1):
-        loads = whole.loads(left.looked_at(scout, weighed))
-        centres = dict(zip(loads["bucket"].to_pylist(), loads["n"].to_pylist(), strict=True))
-        buckets = _buckets(left, scout)
-        drawn = (each_is_drawn([each for each in buckets if first or past.came_out(each)], centres),)
+        loads = left.loads(scout, weighed)
+        fetched = pa.concat_tables(list(loads.in_turn()))
+        centres = dict(zip(fetched["digest"].to_pylist(), fetched["n"].to_pylist(), strict=True))
+        held = _held(left, scout)
+        digests = held["digest"].to_pylist()
+        drawn = (each_is_drawn([each for each in digests if first or past.came_out(each)], centres),)
         steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
         if scout.parts is None:
-            before = _passed(left, scout, centres, before)
-        left, weighed = left.after(scout, left.engine.upload(_interests(buckets, past)))
+            before = _passed(left, scout, held, centres, before)
+        left, weighed = left.after(scout, loads.known([left.engine.upload(_interests(digests, past))]))
         first = scout.parts is not None  # of what a round of parts leaves, all keys are looked at
     votes = whole.votes(weighed).numbers()
     decision = Step("decision", votes, l2_squared=GRID**2, noise=plan.noise, threshold=plan.threshold)
@@ -192,15 +193,17 @@ def _steps_of_weighted(counted: WeightedSelection, past: Past) -> list[Step]:
 
 
 def _passed(
-    selection: WeightedSelection, scout: PreselectionRound, loads: Mapping[str, int], before: Mapping[str, float]
+    selection: WeightedSelection,
+    scout: PreselectionRound,
+    held: pa.Table,
+    loads: Mapping[str, int],
+    before: Mapping[str, float],
 ) -> dict[str, float]:
     """The chance of each key to pass this round of keys and those before it (selection.md, claim 6)."""
-    keys = selection.engine.fetch(selection.keys.select(*selection.key, "bucket").distinct())
-    names = named(zip(*(keys[name].to_pylist() for name in selection.key), strict=True), range(keys.num_rows))
-    buckets = keys["bucket"].to_pylist()
-    needed = (scout.floor + 1 - loads.get(bucket, 0) for bucket in buckets)
-    chances = [_exceeding(scout.noise, each) for each in needed]
-    return {name: before.get(name, 1.0) * chances[place] for name, place in names.items()}
+    names = map("\t".join, zip(*(held[name].to_pylist() for name in selection.key), strict=True))
+    digests = dict(zip(names, held["digest"].to_pylist(), strict=True))
+    needed = {name: scout.floor + 1 - loads.get(digest, 0) for name, digest in digests.items()}
+    return {name: before.get(name, 1.0) * _exceeding(scout.noise, each) for name, each in needed.items()}
 
 
 @lru_cache(maxsize=65536)
@@ -221,18 +224,18 @@ def _counts_of_weighted(counted: WeightedSelection, past: Past) -> Step:
     return Step("counts", counts, l1=most, l2_squared=most, most=1, noise=plan.counting)
 
 
-def _buckets(selection: WeightedSelection, scout: PreselectionRound) -> list[str]:
-    """Every bucket with users, of keys or of parts."""
-    rows = selection.keys if scout.parts is None or selection.pieces is None else selection.pieces
-    buckets: list[str] = selection.engine.fetch(rows.select("bucket").distinct())["bucket"].to_pylist()
-    return buckets
+def _held(selection: WeightedSelection, scout: PreselectionRound) -> pa.Table:
+    """Every key, or part, with users, and its digest."""
+    names = selection.key if scout.parts is None else ("part",)
+    rows = selection.keys if scout.parts is None else selection.parts(scout.parts)
+    return selection.engine.fetch(digested(rows.select(*names).distinct(), names, selection.secret))
 
 
-def _interests(buckets: Sequence[str], past: Past) -> pa.Table:
-    """The buckets that are assumed to have passed a round, with users' interest in them."""
-    left = [bucket for bucket in buckets if past.came_out(bucket)]
-    known = [LEAST_INTEREST if bucket in past.lightened else FULL_INTEREST for bucket in left]
-    return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(known, pa.int64())})
+def _interests(digests: Sequence[str], past: Past) -> pa.Table:
+    """The keys, or parts, that are assumed to have passed a round, with users' interest in them."""
+    left = [digest for digest in digests if past.came_out(digest)]
+    known = [LEAST_INTEREST if digest in past.lightened else FULL_INTEREST for digest in left]
+    return pa.table({"digest": pa.array(left, pa.string()), "known": pa.array(known, pa.int64())})
 
 
 def _numbers(counts: pa.Table, key: Sequence[str]) -> dict[str, int]:

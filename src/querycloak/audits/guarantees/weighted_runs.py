@@ -1,6 +1,6 @@
 """Many runs of a weighted selection at once: users' keys are fetched once, and every round is drawn for all runs.
 
-The law is that of `WeightedSelection.release` without keys that share a bucket, of which a release has hardly any.
+The law is that of `WeightedSelection.release` where no two keys share a digest.
 Tests compare the two, number by number for given outcomes of rounds, and by their laws.
 """
 

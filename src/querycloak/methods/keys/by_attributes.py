@@ -22,7 +22,22 @@ if TYPE_CHECKING:
     from querycloak.privacy.calibration.accuracy import ReleaseProbability
 
 _OF_COUNTING = frozenset(
-    {"bucket", "cell", "id", "interest", "k", "known", "length", "near", "part", "parts", "weight", "within"}
+    {
+        "bucket",
+        "cell",
+        "digest",
+        "id",
+        "interest",
+        "k",
+        "key_place",
+        "known",
+        "length",
+        "near",
+        "part",
+        "parts",
+        "weight",
+        "within",
+    }
 )
 """Columns of tables in which keys are counted; an attribute of such a name would be mistaken for them."""
 

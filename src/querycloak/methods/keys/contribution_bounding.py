@@ -27,8 +27,10 @@ def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None, *
     with_times: also `times`, how many rows of the user have the key.
     """
     _check(key, table, most)
-    rank = ibis.coalesce(table["rank"].clip(lower=0, upper=_RANKS - 1), _RANKS - 1) if "rank" in table.columns else 0
-    placed = table.select("user", *key, earliest=microseconds_of(table.time) * _RANKS + rank)
+    earliest = microseconds_of(table.time) * _RANKS
+    if "rank" in table.columns:
+        earliest = earliest + ibis.least(ibis.greatest(ibis.coalesce(table["rank"], _RANKS - 1), 0), _RANKS - 1)
+    placed = table.select("user", *key, earliest=earliest)
     times = {"times": placed.count().cast("int64")} if with_times else {}
     keys = placed.group_by(["user", *key]).agg(earliest=placed.earliest.min(), **times)
     return keys if most is None else first_keys(keys, key, most)
@@ -46,6 +48,8 @@ def first_of_kept(engine: Engine, keys: ir.Table, key: Sequence[str], most: int)
     _check(key, keys, most)
     users = keys.group_by("user").agg(number=keys.count())
     beyond = engine.stage(users.filter(users.number > most).select("user"))
+    if not engine.fetch(beyond.limit(1)).num_rows:
+        return keys
     first = engine.stage(first_keys(keys.semi_join(beyond, "user"), key, most))
     return keys.anti_join(beyond, "user").union(first)
 

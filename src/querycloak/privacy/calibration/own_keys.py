@@ -15,7 +15,7 @@ from querycloak.privacy.sampling.noise import Gaussian
 
 FLOAT_SLACK = 2.0**-40
 MOST_KEYS = 10**12
-"""Keys of a log, at most, for the chance that two of them share a bucket of 64 bits (claim 6)."""
+"""Keys of a log, at most, for the chance that two of them share a digest (claim 6, which counts 64 of its 128 bits)."""
 BUCKETS = 2**64
 
 

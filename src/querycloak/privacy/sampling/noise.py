@@ -102,6 +102,17 @@ class Gaussian:
         for low, high in tails[start + 1 :]:
             yield _ratio((low, high), (whole_low, whole_high), bits)
 
+    def survives(self, start: int, j: int) -> Chance:
+        """Return Pr[Z >= start+j | Z >= start] for start >= 0 and one j > 0."""
+
+        def bounds(bits: int) -> Bounds:
+            tails = _gaussian_tails(self.sigma, bits)
+            if start + j >= len(tails):
+                return 0, 1 << bits
+            return _ratio(tails[start + j], tails[start], bits)
+
+        return Chance(bounds)
+
 
 Noise = Laplace | Gaussian
 

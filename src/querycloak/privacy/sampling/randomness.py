@@ -16,7 +16,7 @@ from querycloak.errors import ResourceError
 from querycloak.privacy import order
 from querycloak.privacy.parameters import refuse, whole
 from querycloak.privacy.sampling.exact import Chance, exp_minus
-from querycloak.privacy.sampling.noise import Laplace, Noise, RareEvents, share_out
+from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise, RareEvents, share_out
 
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -26,6 +26,8 @@ FIRST_UNBIASED_OPENDP = (0, 14, 2)
 DRAWS_AT_ONCE = 100_000
 BYTES_AT_ONCE = 1 << 24
 WORD = 64
+FEW = 32
+"""Draws up to which a table of the law costs more than it saves."""
 MANY = 1 << 24
 """Events from which on they are no longer decided one by one, if they are unlikely."""
 MOST_HAPPENING = 1 << 22
@@ -82,9 +84,8 @@ class Randomness:
             missing = size - draws.size
             magnitude = self.at_least(noise, 0, 2 * missing)
             negative = self.below(2, 2 * missing) == 1
-            kept = ~(negative & (magnitude == 0))
-            signed = np.where(negative, -magnitude, magnitude)[kept]
-            draws = np.concatenate([draws, signed[:missing]])
+            kept = np.flatnonzero(~negative | (magnitude != 0))[:missing]
+            draws = np.concatenate([draws, np.where(negative[kept], -magnitude[kept], magnitude[kept])])
         return draws
 
     def at_least(self, noise: Noise, start: int, size: int) -> IntArray:
@@ -95,9 +96,11 @@ class Randomness:
     def _inverted(self, noise: Survival, start: int, size: int) -> IntArray:
         if size == 0:
             return np.empty(0, dtype=np.int64)
+        words = self._words(size)
+        if size <= FEW and isinstance(noise, Gaussian) and int(words.min()) >= 1 << WORD // 2:
+            return np.array([self._searched(noise, start, int(word)) for word in words], dtype=np.int64)
         boundaries = _boundaries(noise, start, WORD, WORD // 2)
         ascending = np.array(boundaries[::-1], dtype=np.uint64)
-        words = self._words(size)
         not_above = np.searchsorted(ascending, words, side="right")
         # A word equal to a boundary's digits, or in the last stretch of the table, needs more digits.
         unsure = (words <= ascending[0]) | (ascending[np.maximum(not_above, 1) - 1] == words)
@@ -105,6 +108,20 @@ class Randomness:
         for i in np.flatnonzero(unsure):
             draws[i] = start + self._with_more_digits(noise, start, int(words[i]), WORD)
         return draws
+
+    def _searched(self, noise: Gaussian, start: int, word: int) -> int:
+        """Return what the table of boundaries gives, without the table: for few draws, only some are computed."""
+        low, high = 0, 1
+        while (boundary := noise.survives(start, high).floor(WORD)) > word:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = noise.survives(start, middle).floor(WORD)
+            if found > word:
+                low = middle
+            else:
+                high, boundary = middle, found
+        return start + (low if boundary < word else self._with_more_digits(noise, start, word, WORD))
 
     def _with_more_digits(self, noise: Survival, start: int, word: int, bits: int) -> int:
         boundaries = _boundaries(noise, start, bits, 0)

@@ -3,6 +3,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -237,3 +238,38 @@ def test_many_draws_have_the_law_of_few() -> None:
     assert chi < 110  # 40 degrees of freedom: exceeded once in 10^7
     shifted = sum((seen.get(z, 0) - draws * expected.get(z + 1, 1e-9)) ** 2 / (draws * p) for z, p in expected.items())
     assert shifted > 1000
+
+
+@pytest.mark.parametrize(
+    ("noise", "start"),
+    [(Gaussian(0.3), 0), (Gaussian(0.3), 2), (Gaussian(4.4), 1), (Gaussian(4.4), 30), (Gaussian(335.2), 900)],
+)
+def test_few_draws_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch, noise: Gaussian, start: int) -> None:
+    """Without the table of the law, every draw is the same, and so is what is drawn next."""
+    drawn = {}
+    for few in (0, module.FEW):
+        monkeypatch.setattr(module, "FEW", few)
+        source = Randomness(seed=5)
+        drawn[few] = [source.at_least(noise, start, size).tolist() for size in (1, 2, 7, 32, 1, 33)]
+    searched, from_table = drawn.values()
+    assert searched == from_table
+    assert min(map(min, searched)) >= start
+
+
+@pytest.mark.parametrize("word", ["boundary", "low"])
+def test_few_draws_ask_for_more_digits_where_the_table_does(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """A word that equals the digits of a boundary, or lies below all of them, does not decide."""
+    noise = Gaussian(4.4)
+    first = noise.survives(3, 2).floor(64) if word == "boundary" else 5
+    drawn = []
+    for few in (0, module.FEW):
+        monkeypatch.setattr(module, "FEW", few)
+        source, words = Randomness(seed=5), [first]
+        more = source._words
+
+        def given(size: int, words: list[int] = words, more: Any = more) -> Any:
+            return np.array([words.pop()], np.uint64) if words else more(size)
+
+        monkeypatch.setattr(source, "_words", given)
+        drawn.append((source.at_least(noise, 3, 1).tolist(), source.below(1000, 3).tolist()))
+    assert drawn[0] == drawn[1]
