@@ -154,21 +154,21 @@ def _run(command: Callable[[], object]) -> int:
 
 
 def _ended_by(error: BaseException) -> int:
-    from querycloak.cli.error_line import error_line, misuse
-
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return 0
     if received:  # libraries turn an interrupt into errors of their own
         return interrupted()
+    if not isinstance(error, QuerycloakError) and (lacking := _lacking(error)) is not None:
+        say(lacking)
+        return 2
+    from querycloak.cli.error_line import error_line, misuse  # not loaded where memory is used up
+
     if isinstance(error, QuerycloakError):
         say(error_line(error))
         return error.exit_code
     misused = misuse(error)
     if misused is not None:
         _write(misused)
-        return 2
-    if (lacking := _lacking(error)) is not None:
-        say(lacking)
         return 2
     say(f"this is a bug in querycloak ({type(error).__name__} at {_place(error)}); please report it with this line")
     return 1

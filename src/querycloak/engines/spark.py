@@ -126,8 +126,9 @@ class SparkEngine:
         return self._named(frame.mapInArrow(work, _spark_schema(schema)))
 
     def fetch(self, table: ir.Table) -> pa.Table:
-        """The whole result."""
-        return self._run(lambda: self._frame(table).toArrow(), "computing a result")
+        """The whole result; every column may hold nulls, as DuckDB's may, whatever Spark infers."""
+        rows = self._run(lambda: self._frame(table).toArrow(), "computing a result")
+        return rows.cast(pa.schema([column.with_nullable(True) for column in rows.schema]))
 
     def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
         """The result in batches, one partition after another."""
