@@ -1,7 +1,8 @@
 """The model of a release: whole queries, n-grams of words and public characters, mixed.
 
-Pr[query] = w Pr[query among whole queries] + v Pr[its words] + u Pr[its characters]. Only the release and public text
-are used, so whoever has a release can compute it, and it costs no budget.
+Pr[query] = w Pr[query among whole queries] + v Pr[its words] + u Pr[its characters]; u is larger the fewer words the
+release holds (`novelty`). Only the release and public text are used, so whoever has a release can compute it, and it
+costs no budget.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.language.character_model import character_bits
-from querycloak.language.word_model import BEGIN, END, Gram, WordModel
+from querycloak.language.word_model import BEGIN, END, Gram, WordModel, novelty
 from querycloak.privacy.parameters import of_kind, whole
 from querycloak.text.english import STOP_WORDS, public_queries
 from querycloak.text.word_boundaries import joined, words_of
 
 __all__ = ["Completed", "QueryModel"]
 
-WHOLE, CHARACTERS = 0.4, 0.05
-"""Weights of whole queries and of characters; the rest belongs to words. Tuned on a synthetic log."""
+WHOLE = 0.1
+"""Weight of whole queries beside words, once characters have theirs. Tuned on a synthetic log."""
 _LIKELIHOODS = (14, 26, 2)
 """Exponents of the least probabilities that a list of probable queries is tried with, one after another."""
 _BEAM, _NEXT, _LONGEST = 40, 12, 8
@@ -72,8 +73,8 @@ class QueryModel:
         by_words = self.words.logarithm(words) if words and joined(words) == query else -math.inf
         parts = (
             math.log2(self._whole_share * self.whole[query] / self._total) if query in self.whole else -math.inf,
-            math.log2(1 - self._whole_share - CHARACTERS) + by_words,
-            math.log2(CHARACTERS) - character_bits(query),
+            math.log2(self._words_share) + by_words if self.words.words else -math.inf,
+            math.log2(self._characters_share) - character_bits(query),
         )
         largest = max(parts)
         return -(largest + math.log2(sum(2.0 ** (part - largest) for part in parts)))
@@ -123,8 +124,7 @@ class QueryModel:
     def _spelled(self, least: float, most: int) -> dict[str, float]:
         """Return queries that words spell with a probability of about `least` or more, by at most so many steps."""
         queries: dict[str, float] = {}
-        share = 1 - self._whole_share - CHARACTERS
-        waiting: list[tuple[float, tuple[str, ...]]] = [(-share, (BEGIN,))]
+        waiting: list[tuple[float, tuple[str, ...]]] = [(-self._words_share, (BEGIN,))] if self.words.words else []
         for _ in range(most):
             if not waiting:
                 break
@@ -149,7 +149,7 @@ class QueryModel:
         """Draw n queries, from whole queries or word by word; the same seed gives the same queries."""
         whole("n", n, "such as 10", least=0, most=10**9)
         random = np.random.Generator(np.random.PCG64(whole("seed", seed, "such as 1", least=0)))
-        from_whole = random.random(n) < self._whole_share / (1 - CHARACTERS)
+        from_whole = random.random(n) < self._whole_share / (1 - self._characters_share)
         chosen = random.choice(len(self.whole), n, p=self._whole_law) if self.whole else np.zeros(n, np.int64)
         texts = list(self.whole)
         return [texts[at] if take else self._drawn(random) for take, at in zip(from_whole, chosen, strict=True)]
@@ -163,10 +163,18 @@ class QueryModel:
         return np.array(list(self.whole.values())) / self._total
 
     @cached_property
+    def _characters_share(self) -> float:
+        return novelty(len(self.words.words))
+
+    @cached_property
     def _whole_share(self) -> float:
-        if not self.words.words:
-            return 1 - 2 * CHARACTERS
-        return WHOLE if self.whole else 1e-9
+        if not self.whole:
+            return 0.0
+        return (WHOLE if self.words.words else 1.0) * (1 - self._characters_share)
+
+    @cached_property
+    def _words_share(self) -> float:
+        return 1 - self._characters_share - self._whole_share
 
     @cached_property
     def _sorted(self) -> list[str]:

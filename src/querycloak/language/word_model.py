@@ -2,7 +2,8 @@
 
 An n-gram may begin with the mark of a query's beginning and end with the mark of its end. Pr[x | h] mixes the share of
 x among the continuations of h with Pr[x | h without its first word]; the number of different continuations of h
-decides how much of each. Words that are not in the release are spelled by the public model of characters.
+decides how much of each. Where nothing shorter is left, the public model of characters spells a word that the release
+does not hold; how often, follows from the number of words that it holds (`novelty`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,8 +21,8 @@ from querycloak.language.character_model import character_bits
 
 BEGIN, END, UNKNOWN = "\x02", "\x03", "\x00"
 """Marks that no normalised query holds."""
-UNKNOWN_SHARE = 0.2
-"""Probability of a word that the release does not hold, where any word may follow; tuned on a synthetic log."""
+VOCABULARY, LEAST_NOVELTY = 10**6, 0.05
+"""Different words that people are taken to use, and the least probability of a word that the release does not hold."""
 Gram = tuple[str, ...]
 
 
@@ -59,6 +60,8 @@ class WordModel:
                 following.setdefault(gram[:-1], {})[gram[-1]] = float(count)
         contexts = {context: _continuations(after) for context, after in following.items()}
         known = sorted(word for word in following.get((), {}) if word != END)
+        if () in contexts:
+            contexts[()] = replace(contexts[()], shorter=novelty(len(known)))
         object.__setattr__(self, "_contexts", contexts)
         object.__setattr__(self, "_words", tuple(known))
 
@@ -91,7 +94,7 @@ class WordModel:
             share += weight * continuations.share_of.get(word, 0.0) * (1 - continuations.shorter)
             weight *= continuations.shorter
         if not known:
-            share += weight * UNKNOWN_SHARE * 2.0 ** -min(character_bits(word), 1000.0)
+            share += weight * 2.0 ** -min(character_bits(word), 1000.0)
         return share
 
     def logarithm(self, words: Sequence[str]) -> float:
@@ -151,6 +154,16 @@ def _continuations(after: Mapping[str, float]) -> Continuations:
     ranked = sorted(after.items(), key=lambda each: (-each[1], each[0]))
     shares = np.array([count / total for _, count in ranked])
     return Continuations(tuple(word for word, _ in ranked), shares, types / (total + types))
+
+
+def novelty(words: int) -> float:
+    """Return the probability that a word is not among the `words` most frequent ones, by Zipf's law."""
+    return max(LEAST_NOVELTY, 1 - _harmonic(max(1, words)) / _harmonic(VOCABULARY))
+
+
+def _harmonic(n: int) -> float:
+    """Return the sum of 1/rank over the first n ranks, to within 1/(12 n^2)."""
+    return math.log(n) + np.euler_gamma + 1 / (2 * n)
 
 
 def grams_of(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from querycloak.errors import ParameterError
 from querycloak.language.character_model import LETTERS, _trigrams, character_bits
 from querycloak.language.query_model import QueryModel, public_completions
-from querycloak.language.word_model import BEGIN, END, WordModel, grams_of
+from querycloak.language.word_model import BEGIN, END, LEAST_NOVELTY, VOCABULARY, WordModel, grams_of, novelty
 from querycloak.releases.release_model import model_of
 from querycloak.text.english import STOP_WORDS, public_queries
 from querycloak.text.word_boundaries import joined, words_of
@@ -39,18 +39,45 @@ def test_characters_are_a_law() -> None:
 
 
 def test_next_words_are_a_law() -> None:
-    """After any context, known words, the end and the share kept for unknown words add up to 1."""
+    """After any context, known words, the end and the spelling of unknown words add up to 1."""
     words = model().words
+    unknown = "zebra"
     for before in ([BEGIN], [BEGIN, "cheap"], [BEGIN, "cheap", "flights"], [BEGIN, "unheard"]):
-        listed = [words.probability(word, before) for word in (*words.words, END)]
-        assert sum(listed) < 1
-        assert sum(listed) > 0.5
+        listed = sum(words.probability(word, before) for word in (*words.words, END))
+        spelled = words.probability(unknown, before) * 2 ** character_bits(unknown)
+        assert listed + spelled == pytest.approx(1)
+
+
+def test_new_words_follow_zipfs_law() -> None:
+    """The mass of all ranks below the known ones, summed; at least a twentieth; 0.64 after 100 words."""
+    masses = [1 / rank for rank in range(1, VOCABULARY + 1)]
+    for words in (1, 2, 100, 10_000):
+        assert novelty(words) == pytest.approx(sum(masses[words:]) / sum(masses), abs=0.01)
+    assert novelty(0) == novelty(1)
+    assert novelty(100) == pytest.approx(0.64, abs=0.005)
+    assert novelty(10_000) == pytest.approx(0.32, abs=0.005)
+    assert novelty(VOCABULARY) == novelty(10 * VOCABULARY) == LEAST_NOVELTY
+
+
+def test_a_small_release_costs_little() -> None:
+    """A query that a release of one word cannot express costs about what it costs without a release."""
+    small = QueryModel({"weather": 9.0}, grams_of([(["weather"], 9.0)], 3))
+    assert small.bits("zebra crossing") < character_bits("zebra crossing") + 0.2
+
+
+def test_whole_queries_without_words() -> None:
+    """A release of whole queries that no word spells: the rest of the probability belongs to characters."""
+    only = QueryModel({"?!": 3.0, "...": 1.0}, {})
+    rest = novelty(0)
+    assert only.probability("?!") == pytest.approx((1 - rest) * 3 / 4 + rest * 2 ** -character_bits("?!"))
+    assert only.ranked(5)[:2] == ["?!", "..."]
+    assert set(only.sample(20, seed=1)) <= {"?!", "..."}
 
 
 def test_witten_and_bell_by_hand() -> None:
     """Context (a): b twice, the end once; two types, so 2/5 go to the shorter context, whose b has 2 of 6."""
     small = WordModel({("a",): 3.0, ("b",): 2.0, (END,): 1.0, ("a", "b"): 2.0, ("a", END): 1.0})
-    shorter = (1 - 3 / 9) * 2 / 6
+    shorter = (1 - novelty(2)) * 2 / 6
     assert small.probability("b", ["a"]) == pytest.approx((1 - 2 / 5) * 2 / 3 + 2 / 5 * shorter)
 
 
@@ -58,7 +85,7 @@ def test_every_text_has_a_probability_and_released_ones_more() -> None:
     known = model()
     assert known.probability("weather") > known.probability("cheap rome") > known.probability("zebra crossing") > 0
     total = sum(known.probability(query) for query in COUNTS)
-    assert 0.4 < total < 1
+    assert 0.1 * (1 - novelty(7)) < total < 1
     assert known.expresses("cheap rome")
     assert not known.expresses("cheap zebra")
 
@@ -107,7 +134,7 @@ def test_samples_follow_the_model() -> None:
     samples = model().sample(4000, seed=3)
     assert samples == model().sample(4000, seed=3)
     counts = Counter(samples)
-    assert counts["weather"] / 4000 == pytest.approx(model().probability("weather") / 0.95, rel=0.15)
+    assert counts["weather"] / 4000 == pytest.approx(model().probability("weather") / (1 - novelty(7)), rel=0.15)
     assert all(set(words_of(query)) <= set(model().words.words) for query in counts)
 
 
