@@ -17,12 +17,18 @@ PICTURE, SHARES = (DOCS / "pictures" / f"synthetic-{name}.svg" for name in ("rel
 TABLES = DOCS / "tables"
 SIZES = {users: TABLES / f"made-up-{users}.csv" for users in (1_000, 5_000, 20_000, 100_000, 657_426)}
 """Tables of logs of these many users; one that is not there is left out."""
-TUNING, JUDGED = TABLES / "made-up-shares-tuning.csv", TABLES / "made-up-shares-judged.csv"
+TUNING = TABLES / "made-up-shares-tuning.csv"
+JUDGED = sorted(TABLES.glob("made-up-shares-judged-*.csv"))
+"""A table for each log that judges divisions of the budget."""
 EPSILONS = ("1", "3", "8")
 BLOCK = re.compile(r"(<!-- made-up (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SHAPES = (
     "sessions per user", "searches per session", "hour of the week", "clicks per search", "rank", "words per query",
 )  # fmt: skip
+TASKS = ("bits per query", "expressible queries", "completion RR@10", "completion Success@10")
+"""Figures of tasks that are given for every size."""
+OTHERS = ("synthetic", "optimal", "queries")
+"""Methods of the table of other methods, which is made on the log of 20,000 users."""
 OF_SIZES = (*SHAPES, "completion RR@10")
 OF_SHARES = ("bits per query", "expressible queries", "completion RR@10", "ranking tau-b", "volume of queries",
              "volume of clicks", "frequent pairs, recall", "clicks per search")  # fmt: skip
@@ -42,21 +48,35 @@ def read(path: Path) -> dict[tuple[str, str], Row]:
         return {(row["release"], row["figure"]): row for row in csv.DictReader(file)}
 
 
-def page_with_tables(page: str, sizes: Mapping[int, Figures], tuning: Figures, judged: Figures) -> str:
+def page_with_tables(page: str, sizes: Mapping[int, Figures], tuning: Figures, judged: Sequence[Figures]) -> str:
     """The page, with what stands between each pair of markers made anew."""
     blocks: Mapping[str, Callable[[], str]] = {
         "shapes": lambda: _by_size(sizes, SHAPES),
-        "tasks": lambda: _by_size(sizes, _tasks(sizes)),
+        "tasks": lambda: _by_size(sizes, TASKS),
+        "others": lambda: _by_method(sizes[20_000]),
         "tuning": lambda: _by_shares(tuning, intervals=False),
-        "judged": lambda: _by_shares(judged, intervals=True),
+        "judged": lambda: _by_shares(over_logs(judged), intervals=True),
     }
     return BLOCK.sub(lambda block: block[1] + blocks[block[2]]() + block[3], page)
 
 
-def _tasks(sizes: Mapping[int, Figures]) -> list[str]:
-    """Figures of tasks that some size has."""
-    rows = [row for figures in sizes.values() for row in figures.values()]
-    return list(dict.fromkeys(row["figure"] for row in rows if row["part"] == "tasks"))
+def over_logs(logs: Sequence[Figures]) -> Figures:
+    """The mean of each figure over logs, with the least and the most in place of an interval."""
+    means: dict[tuple[str, str], Row] = {}
+    for place, row in logs[0].items() if logs else ():
+        values = [float(figures[place]["value"]) for figures in logs]
+        spread = {"low": str(min(values)), "high": str(max(values))}
+        means[place] = {**row, "value": str(sum(values) / len(values)), **spread}
+    return means
+
+
+def _by_method(figures: Figures) -> str:
+    """A line for each figure of a task, a column for the original, no data, and each method at each epsilon."""
+    names = list(dict.fromkeys(row["figure"] for row in figures.values() if row["part"] == "tasks"))
+    columns = ["original", "no-data", *(f"{method}, epsilon {epsilon}" for epsilon in EPSILONS for method in OTHERS)]
+    lines = [["measure", *(column.replace(", epsilon", "").replace("-", " ") for column in columns)]]
+    lines += [[name, *(_cell(figures.get((column, name))) for column in columns)] for name in names]
+    return _markdown(lines)
 
 
 def _by_size(sizes: Mapping[int, Figures], names: Sequence[str]) -> str:
@@ -84,7 +104,7 @@ def _by_shares(figures: Figures, *, intervals: bool) -> str:
 
 
 def _cell(row: Row | None, *, interval: bool = False) -> str:
-    """A figure; its 95 % interval over held-out users, if asked for and there is one."""
+    """A figure; its interval, if asked for and there is one."""
     if row is None or not row["value"]:
         return "-"
     span = f" ({_number(row['low'])} to {_number(row['high'])})" if interval and row["low"] and row["high"] else ""
@@ -151,7 +171,7 @@ def main() -> None:
     """Read the figures; write page and pictures."""
     sizes = {users: figures for users, path in SIZES.items() if (figures := read(path))}
     tuning = read(TUNING)
-    PAGE.write_text(page_with_tables(PAGE.read_text(), sizes, tuning, read(JUDGED)))
+    PAGE.write_text(page_with_tables(PAGE.read_text(), sizes, tuning, [read(path) for path in JUDGED]))
     draw(points_of_shares(tuning), "epsilon", SHARES)
     if len(sizes) > 1:
         draw(points_of_sizes(sizes), "users of the log", PICTURE)

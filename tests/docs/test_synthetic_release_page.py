@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from scripts.make_synthetic_release_page import (
     BLOCK,
     JUDGED,
@@ -11,6 +12,7 @@ from scripts.make_synthetic_release_page import (
     SIZES,
     TUNING,
     Row,
+    over_logs,
     page_with_tables,
     points_of_shares,
     points_of_sizes,
@@ -21,8 +23,9 @@ from scripts.make_synthetic_release_page import (
 def test_the_tables_of_the_page_are_those_of_the_files() -> None:
     page = PAGE.read_text()
     sizes = {users: figures for users, path in SIZES.items() if (figures := read(path))}
-    assert {match[2] for match in BLOCK.finditer(page)} == {"shapes", "tasks", "tuning", "judged"}
-    assert page_with_tables(page, sizes, read(TUNING), read(JUDGED)) == page
+    assert {match[2] for match in BLOCK.finditer(page)} == {"shapes", "tasks", "others", "tuning", "judged"}
+    assert len(JUDGED) > 1
+    assert page_with_tables(page, sizes, read(TUNING), [read(path) for path in JUDGED]) == page
 
 
 def test_every_division_measured_is_in_its_picture() -> None:
@@ -48,6 +51,15 @@ def test_a_figure_that_was_not_measured_is_a_dash() -> None:
                 "high": ""}  # fmt: skip
     figures = {1_000: {("synthetic, epsilon 1", "rank"): row}}
     page = "<!-- made-up shapes -->\nold\n<!-- end -->"
-    made = page_with_tables(page, figures, {}, {})
+    made = page_with_tables(page, figures, {}, [])
     assert "| 1,000 | synthetic, epsilon 1 | - | - | - | - | .250 | - |" in made
     assert "old" not in made
+
+
+def test_figures_over_logs_are_means_with_their_range() -> None:
+    logs = [
+        {("before, epsilon 1", "rank"): Row(part="shapes", release="", figure="rank", value=value, low="", high="")}
+        for value in (".25", ".5", ".3")
+    ]
+    (row,) = over_logs(logs).values()
+    assert [float(row[name]) for name in ("value", "low", "high")] == [pytest.approx(0.35), 0.25, 0.5]
