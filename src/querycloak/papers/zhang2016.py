@@ -96,11 +96,11 @@ class PaperQueryPool(QueryPool):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """Queries above a threshold; every click and transition of theirs that occurs, with noise."""
         from querycloak.methods.counted_users import counted_records
-        from querycloak.privacy.calibration.accuracy import TableAccuracy, rows_of_nobody
+        from querycloak.privacy.calibration.accuracy import TableAccuracy, spurious_rows
 
         noise = self.noises["queries"]
         counted = counted_records("queries", self.bounds["queries"], noise.words)
-        spurious = rows_of_nobody(noise, self.thresholds["queries"], self.lists["pool"].size)
+        spurious = spurious_rows(noise, self.thresholds["queries"], self.lists["pool"].size)
         (route,) = self.routes()["queries"]
         reached = {"queries": TableAccuracy.of_route(route, counted, spurious=spurious)}
         for table in ("clicks", "transitions"):

@@ -11,7 +11,7 @@ from querycloak.methods.counted_users import counted as counted_users
 from querycloak.methods.counted_users import cut_off
 from querycloak.privacy.accounting.draws import Anything, Draw, GaussianRounds
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, TableAccuracy
-from querycloak.privacy.calibration.public_counts import SPURIOUS, PublicPlan, cut_for, expected_of_nobody
+from querycloak.privacy.calibration.public_counts import SPURIOUS, PublicPlan, cut_for, expected_spurious
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,5 +164,5 @@ def _reach(plan: PublicPlan, cut: int, keys: int, words: str, notes: list[str]) 
     route = ReleaseProbability((Stage(plan.noise, cut),))
     chosen = f"Cut: a row comes out if its noisy count exceeds {cut:,} ({keys:,} rows could have come out)."
     return TableAccuracy.of_route(
-        route, words, spurious=expected_of_nobody(plan.noise, cut, keys), notes=[chosen, *notes]
+        route, words, spurious=expected_spurious(plan.noise, cut, keys), notes=[chosen, *notes]
     )
