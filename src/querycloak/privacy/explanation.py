@@ -106,7 +106,7 @@ def _one_in(delta: float) -> str:
 
 
 def comes_out_exactly(proven: Guarantee) -> str:
-    """Sentence on the quantities that come out exactly: presence, and the quantities of searches that the card lists."""
+    """Sentence on quantities that come out exactly: presence, and the quantities of searches that the card lists."""
     facts = ["that they are in the log"]
     for text in proven.unprotected:
         if text.startswith("how many queries each user has"):

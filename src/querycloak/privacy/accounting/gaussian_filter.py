@@ -148,7 +148,7 @@ class GaussianLimit:
 
 
 def cost_of(guarantee: Guarantee, recorded: object) -> GaussianCost:
-    """Return what a charge costs: by its draws if each of them has a cost, else by its guarantee (claim 1); 0 for a rule."""
+    """Return what a charge costs: by its draws if each has a cost, else by its guarantee (claim 1); 0 for a rule."""
     if guarantee.kind == "syntactic":
         return GaussianCost()
     draws: Sequence[Draw] = recorded_draws(recorded) or [Anything(*guarantee.numbers)]
