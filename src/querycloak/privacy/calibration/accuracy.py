@@ -123,7 +123,7 @@ class ReleaseProbability:
     def users(self, probability: Fraction) -> Range:
         """Number of users that a key needs to come out with this probability (claim 2).
 
-        In the best case others have its parts, too, so that these pass whoever has the key.
+        In the best case other users have its parts, too, so these pass whatever the number of the key's users.
         """
         keys = tuple(stage for stage in self.stages if not isinstance(stage, StageOfParts))
         best = replace(self, stages=keys)

@@ -213,7 +213,7 @@ class NobodyPays(Payment):
 class ChargePayment(Payment):
     """One charge for one release.
 
-    run: a random name for the run that pays, kept by whoever starts it again after it was killed. The charge of that
+    run: a random name for the run that pays; the caller keeps it to start a killed run again. The charge of that
     run then pays for its second try, as long as no release came of it (ledger.md, "Drawn again"). None: a new name.
     """
 
