@@ -5,7 +5,7 @@ from querycloak.lazy_names import loaded as _loaded
 
 _choose_place()
 
-TYPE_CHECKING = False  # not from typing: whoever interrupts the command line now sees a traceback
+TYPE_CHECKING = False  # not imported from typing: an interrupt during imports would show a traceback
 if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when it is first used
     from querycloak.audits.attacks.folder_leaks import find_leaks
     from querycloak.audits.guarantees.method_audit import audit_method

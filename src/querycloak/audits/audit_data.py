@@ -173,7 +173,7 @@ class UserHistories:
 
 @dataclass(eq=False)
 class AuditData:
-    """TRAIN, TEST and what else is given; what several attacks need is computed once.
+    """TRAIN, TEST, the truth and another period if they are given; data that several attacks need, computed once.
 
     targets: largest number of people of each side that are attacked. seed: which, and what is known of them.
     """

@@ -71,7 +71,7 @@ def guarantee(
 
 
 class Acceptance(NamedTuple):
-    """True if a ledger would pay for a release; reason: its refusal, None if it would."""
+    """Whether a ledger would accept a charge, asked before any data; reason: of the refusal, None if it would."""
 
     population: str | None
     more: int | None
@@ -117,7 +117,7 @@ def _together_text(method: Method, releases: int, together: Composed, *, tightly
 
 
 def guarantee_lines(method: Method, released: Guarantee | None = None) -> list[str]:
-    """Claimed and proven side by side, and the list of unprotected things.
+    """Claimed and proven guarantee side by side, and the unprotected facts.
 
     released: what is proven of a release, if that is not what the method alone proves.
     """

@@ -235,7 +235,7 @@ class Composing(OptionGroup):
 
 @dataclass(frozen=True)
 class AccuracyOptions(OptionGroup):
-    """The accuracy that is wanted of counts, from which epsilon follows."""
+    """Accuracy target for counts, for which epsilon is solved."""
 
     heading: ClassVar[str] = ADVANCED
 

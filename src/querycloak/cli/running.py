@@ -186,7 +186,7 @@ def interrupted() -> int:
     say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
     try:
         sys.stdout.flush()
-    except OSError:  # the terminal is gone, and with it whoever would read on
+    except OSError:  # the terminal is gone, and with it the reader
         _close(1)
     return INTERRUPTED
 

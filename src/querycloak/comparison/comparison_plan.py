@@ -137,7 +137,7 @@ def _check_names(planned: Sequence[PlannedRelease]) -> None:
         if name in RESERVED:
             raise InputError(f"a release must not be called {name!r}: that stands beside all of them; rename it")
         if names.count(name) > 1:
-            raise InputError(f"two releases are called {name!r}; rename one, for folders and rows are told apart by it")
+            raise InputError(f"two releases are called {name!r}; rename one: names of folders and rows must differ")
 
 
 def _check_options(planned: PlannedRelease) -> None:
@@ -178,7 +178,7 @@ class Published(NamedTuple):
 
 
 def published(method: str) -> Published | None:
-    """Published runs of a method's paper; None if there is no paper, or if it claims no more than is proven."""
+    """The published run of a method's paper; None if there is no paper, or if it claims no more than is proven."""
     if method not in PUBLISHED_RUNS:
         return None
     run = PUBLISHED_RUNS[method]

@@ -163,7 +163,10 @@ class Run:
         return {}
 
     def _baselines(self) -> Mapping[str, Any]:
-        """Audit and evaluation of the baselines: the log itself, the log under other names, and plain k-anonymity."""
+        """Audits of the log, the log under other names and plain k-anonymity.
+
+        Profiles of users by the log, by plain k-anonymity and without data.
+        """
         audit: list[dict[str, Any]] = []
         for each in log_baselines(self._knowledge):
             rows, _ = self._attacks(each)
@@ -256,7 +259,7 @@ class Run:
         self._done += _WEIGHTS["task"]
 
     def _one_by_one(self, task: Task, released: Sequence[Target]) -> list[Row]:
-        """A task that failed with all releases, with one after the other; whose fault it is has its reason."""
+        """Run a task that failed on the log, then on each release alone; where it fails, its rows give the reason."""
         kept_rows: list[Row] = []
         for each in [None, *released]:
             some = [] if each is None else [each]

@@ -27,7 +27,7 @@ _BATCH_ROWS = 1 << 16
 
 
 class DuckDBEngine:
-    """DuckDB in this process, with a thread per core; beyond its memory it spills into a private folder."""
+    """DuckDB in this process, by default with a thread per core; beyond its memory it spills into a private folder."""
 
     name = "duckdb"
 

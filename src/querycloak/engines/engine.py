@@ -47,7 +47,7 @@ class BatchSource(Protocol):
 
 
 class Engine(Protocol):
-    """DuckDB or Spark, as far as anybody needs to know."""
+    """Interface of DuckDB and Spark: all that other code uses of an engine."""
 
     name: str
     threads: int  # for compiled work beside the engine, too
@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def code_counts(self, table: ir.Table) -> Counter[int]:
-        """Number of rows of a source's table with each code; free after the first reading."""
+        """Number of rows of a source's table by code; it may read the table once more."""
         ...
 
     def stage(self, table: ir.Table) -> ir.Table:
@@ -93,7 +93,11 @@ class Engine(Protocol):
 
 
 def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str | None = None) -> Engine:
-    """`duckdb`, `spark` (on this machine), `spark://host:port` or `sc://host:port`."""
+    """Start an engine: `duckdb`, `spark` (on this machine), `spark://host:port` or `sc://host:port`.
+
+    Other masters of Spark (`local[N]`, `yarn`, `k8s://...`) are passed on to it. threads: None for all cores.
+    memory: an amount such as 3GB; None for the engine's default.
+    """
     require_addresses()
     if threads is not None:
         natural("threads", threads, "leave it out to use all cores")

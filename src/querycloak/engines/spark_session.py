@@ -140,7 +140,7 @@ def _start(start: Callable[[], Any]) -> None:
     def work() -> None:
         try:
             call.set_result(start())
-        except BaseException as error:  # broad: whoever waits for it raises it
+        except BaseException as error:  # broad: the waiting thread raises it
             call.set_exception(error)
 
     java_gateway.Popen = recorded
@@ -217,7 +217,7 @@ JAVA_ENDED = Sentence("Spark's Java has ended, killed or out of memory: give it 
 
 
 class Desertion:
-    """Watches a cluster from a thread of its own, and says so if no workers come."""
+    """Watch of a cluster, in a thread of its own: it cancels all jobs after ten minutes without a worker."""
 
     def __init__(self, session: Any) -> None:
         self._context = session.sparkContext
@@ -230,7 +230,7 @@ class Desertion:
         self._over.set()
 
     def _watch(self) -> None:
-        with contextlib.suppress(Exception):  # Java that has ended is noticed by whoever waits for its answer
+        with contextlib.suppress(Exception):  # the thread that waits for Java's answer notices its end
             while not self._over.wait(_EVERY):
                 self._look()
 
@@ -241,7 +241,7 @@ class Desertion:
         )  # one of them is this process
         self._alone = self._alone + _EVERY if waits else 0.0
         if self._alone >= PATIENCE_FOR_WORKERS:
-            self._context.cancelAllJobs()  # whoever waits is told so, and `failure` knows the words
+            self._context.cancelAllJobs()  # `failure` explains it to the waiting thread
             self._alone = 0.0
 
 

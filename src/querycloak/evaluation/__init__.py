@@ -1,1 +1,1 @@
-"""Utility of a release. Measures are declared (name, citation, parameters) apart from their computation."""
+"""Utility of a release: tasks with their measures (meaning, citation), baselines, and means with intervals."""

@@ -1,4 +1,4 @@
-"""Measures of ranked lists, named as ir_measures writes them; pytrec_eval computes them, never we.
+"""Measures of ranked lists, named as ir_measures writes them and computed by pytrec_eval.
 
 What they say of a case depends on the ranks of what is relevant, and on how many are: cases that agree in both are
 handed over once. Ranks are settled before: ties were broken by text, and the scores handed over are all different.

@@ -274,13 +274,13 @@ def _transitions(log: SearchLog, gap_minutes: float, parameters: Mapping[str, An
 
 
 class KeysOfMethod:
-    """The keys of each user that a method counts, from its card; `unsupported_reason` is set if the card lacks it."""
+    """The keys of each user that a method counts, as far as its card determines them (`unsupported_reason`)."""
 
     def __init__(self, method: tuple[str, str], parameters: Mapping[str, Any]) -> None:
         self._method, self._parameters = method, parameters
 
     def unsupported_reason(self, kind: str) -> str | None:
-        """Reason that bounding cannot be told from noise here; None if it can."""
+        """Reason that the card does not determine which keys of users count; None if it does."""
         name, variant = self._method
         if variant == "paper":
             return "the paper's variant counts records, so a user may count several times"

@@ -30,9 +30,9 @@ NO_OWNERS = "a folder does not tell whose row is whose; `compare` makes the rele
 class Target:
     """A release, or a log in a release's form, that is evaluated or attacked.
 
-    `method`, `proven`, `digest` and `folder` are None for a log. `options`: those that were given; None if its card
-    lists none. `owners` (columns name, user) says whose rows stand under a name; None unless the release was made in
-    this process.
+    `method`, `proven`, `digest` and `folder` are None for a log; `digest` and `folder` also for a release in memory.
+    `options`: those that were given; None if its card lists none. `owners` (columns name, user) says whose rows stand
+    under a name; None unless the release was made in this process.
     """
 
     name: str

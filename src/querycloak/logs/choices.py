@@ -1,4 +1,4 @@
-"""Decisions of a log's owner before any count: all of them stand on the card of a release."""
+"""Decisions of a log's owner before any count, stated on the card of a release (without names of users left out)."""
 
 from __future__ import annotations
 

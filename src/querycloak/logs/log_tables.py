@@ -1,4 +1,4 @@
-"""A log as engines want it: its files in parts and batches, and lazy tables of searches, clicks, views and sessions.
+"""A log for engines: its files in parts and batches, and lazy tables of searches, clicks, views and sessions.
 
 Nothing is read until a table is computed.
 """
@@ -90,7 +90,7 @@ class LogTables:
         self.source, self.format, self.engine = source, log_format, engine
         self._on_bytes = on_bytes
         self.clicks_counted = False
-        """True if somebody has asked for clicks."""
+        """True once clicks or views were used: then an empty log is one without clicks."""
         self.kept: dict[object, ir.Table] = {}
         """Table in the engine that several readers of the log share."""
 

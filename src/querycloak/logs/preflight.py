@@ -68,8 +68,9 @@ def rows_per_user(log: SearchLog, rows: ir.Table) -> RowsPerUser:
 class EmptyGate:
     """The owner's decision about a log of which nothing would be counted.
 
-    tell: told of the problem, which decides nothing. ask: whether to go on; None if nobody is asked. refuse: never go
-    on. hint: told of shapes that are often mistakes, which decides nothing either; None if nobody looks for them.
+    tell: called with the problem, without effect on the release; None for silence. ask: called with the problem, and
+    returns whether to go on; None to go on. refuse: never go on. hint: called with each shape that is often a mistake,
+    without effect on the release; None to look for none.
     """
 
     tell: Callable[[Sentence], None] | None = None

@@ -105,7 +105,7 @@ def prepare(
     """A log whose files and format are known, before any engine is started.
 
     all_columns: if no attributes are named, all columns of a table that can be attributes are.
-    on_step: told of folders with so many files that opening them takes long.
+    on_step: called with the progress of opening files, if there are many.
     """
     on_step = on_step or (lambda _what, _share: None)
     paths = _paths(logs)
@@ -222,7 +222,7 @@ class SearchLog(LogTables):
 
     def accounting(self) -> RowAccounting:
         """Fate of every row read; free once the log has been read to its end."""
-        # With and without clicks the codes are the same; of each table that somebody reads a failure must be heard.
+        # The codes are the same with and without clicks; a failure to read any of these tables must raise.
         # A UBI log's views are documents that are not joined yet: their codes are not those of its rows.
         names = _READINGS[:2] if self.format == "ubi" else _READINGS
         readings = [self.__dict__[name] for name in names if name in self.__dict__]

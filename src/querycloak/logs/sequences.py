@@ -20,7 +20,7 @@ from querycloak.logs.reading.schema import MINUTE, microseconds_of
 # Normalised queries hold no control character; in other queries these two are escaped.
 _BETWEEN, _ESCAPE = "\x1f", "\x1e"
 _ESCAPED = {_ESCAPE: _ESCAPE + "0", _BETWEEN: _ESCAPE + "1"}
-_PLACES = 1024  # as in bounding.once_per_key: `earliest` is a time and a rank in one number
+_PLACES = 1024  # as in contribution_bounding.once_per_key: `earliest` is a time and a rank in one number
 
 
 def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:

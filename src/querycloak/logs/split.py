@@ -30,7 +30,7 @@ _DAY = 86_400 * _SECOND
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Split of a log; `test` is the share of users in TEST, and of rows after the moment if by time."""
+    """Split of a log; test: the share of users in TEST and, by time, of rows from the moment on (None: 0.1)."""
 
     by: str
     test: float | None = None

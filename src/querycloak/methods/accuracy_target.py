@@ -24,7 +24,7 @@ _STEPS_BACK = 4
 
 @dataclass(frozen=True)
 class AccuracyTarget:
-    """Wanted with probability 95 %: a key of this many users comes out, and noise changes its count by at most `error`.
+    """Target with probability 95 %: a key of this many users comes out, and noise changes its count by at most `error`.
 
     error: None if any noise will do. If the probability depends on what users hold, the worse end counts
     (privacy/calibration/accuracy.md, claims 2 and 3).
@@ -40,7 +40,7 @@ class AccuracyTarget:
             whole("for_error", self.error, "say how far noise may carry a count, such as 10", least=0)
 
     def is_met(self, method: Method) -> bool:
-        """True if all routes of all tables give it."""
+        """True if all routes of all tables reach the target."""
         return all(self._chance(route) >= LIKELY for routes in method.routes().values() for route in routes)
 
     def _chance(self, route: ReleaseProbability) -> Fraction:
@@ -49,19 +49,19 @@ class AccuracyTarget:
         return Fraction(route.hits(self.users, self.error))
 
 
-def method_for(kind: type[AnyMethod], wish: AccuracyTarget, options: Mapping[str, Any]) -> AnyMethod:
-    """The method with these options at the smallest epsilon, to three digits, that meets the wish."""
-    name = "for_users" if wish.error is None else "for_error"
-    _check(kind, name, wish.users, options)
+def method_for(kind: type[AnyMethod], target: AccuracyTarget, options: Mapping[str, Any]) -> AnyMethod:
+    """The method with these options at the smallest epsilon, to three digits, that meets the target."""
+    name = "for_users" if target.error is None else "for_error"
+    _check(kind, name, target.users, options)
     largest = kind(**{**options, "epsilon": _epsilon(_STEPS - 1)})
     if not largest.routes():
-        refuse(name, f"left out with {kind.name}", wish.users, "no number of users can be said to bring a row out")
-    if not wish.is_met(largest):
-        _refuse_too_much(name, wish, largest)
+        refuse(name, f"left out with {kind.name}", target.users, "no number of users can be said to bring a row out")
+    if not target.is_met(largest):
+        _refuse_too_much(name, target, largest)
 
     def is_met(step: int) -> bool:
         try:
-            return wish.is_met(kind(**{**options, "epsilon": _epsilon(step)}))
+            return target.is_met(kind(**{**options, "epsilon": _epsilon(step)}))
         except ParameterError:  # a budget too small for this method
             return False
 
@@ -84,19 +84,19 @@ def _check(kind: type[Method], name: str, asked: int, options: Mapping[str, Any]
         refuse(name, f"left out with {kind.name}, which has no epsilon", asked, way_out)
     for given in ("epsilon", "noise", "threshold"):
         if options.get(given) is not None:
-            rule = Sentence("left out with {wish}", wish=Parameter(name))
+            rule = Sentence("left out with {target}", target=Parameter(name))
             refuse(given, rule, options[given], "epsilon is what is solved for, and the rest follows from it")
 
 
-def _refuse_too_much(name: str, wish: AccuracyTarget, method: Method) -> None:
+def _refuse_too_much(name: str, target: AccuracyTarget, method: Method) -> None:
     """Say how near the largest epsilon comes."""
     routes = [route for each in method.routes().values() for route in each]
     least = max(route.users(LIKELY).high for route in routes)
-    if wish.users < least:
-        asked = "for_users" if wish.error is None else "at_users"
+    if target.users < least:
+        asked = "for_users" if target.error is None else "at_users"
         way_out = (
             "no epsilon up to 999 brings out keys of fewer users; raise delta, or lower the number of keys per user"
         )
-        refuse(asked, f"at least {least} here", wish.users, way_out)
+        refuse(asked, f"at least {least} here", target.users, way_out)
     off = max(route.margin for route in routes)
-    refuse(name, f"at least {off} here", wish.error, "no epsilon up to 999 makes the noise of a count smaller")
+    refuse(name, f"at least {off} here", target.error, "no epsilon up to 999 makes the noise of a count smaller")

@@ -62,7 +62,7 @@ def over_levels(levels: Sequence[TableAccuracy], rows_of_one_user: float | None)
 
 
 def counted(table: str, bound: int, noise: str = "") -> str:
-    """Whom a count counts, at most once per key and only for the first keys of each."""
+    """Meaning of a count of users: each counts once per key, and only for the first keys."""
     words = words_for(table)
     first = "one" if bound == 1 else f"{bound} {words.keys}"
     return f"{words.holders}; each user counts for the first {first} only{noise and f'; plus {noise}'}"

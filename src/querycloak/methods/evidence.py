@@ -93,7 +93,7 @@ def guarantee_problem(card: Mapping[str, Any]) -> str | None:
     try:
         method = kind(**options)
     except (QuerycloakError, TypeError):
-        return "its options are none that its method takes"
+        return "its method does not take its options"
     described, also = _described(method, card), () if same else _SOLVED_FOR
     for part in ("claimed", "proven"):
         if _numbers(described[part], also) != _numbers(card[part], also):
@@ -288,7 +288,7 @@ def _signed(card: Path, signature: Path, signers: Path | None) -> tuple[str | No
         )
         names = principals.stdout.decode(errors="replace").split()
         if principals.returncode != 0 or not names:
-            return None, "the signature is of nobody among the allowed signers"
+            return None, "the signature is of none of the allowed signers"
         identity = names[0]
         command = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", identity, "-n", NAMESPACE]
         command += ["-s", str(signature)]

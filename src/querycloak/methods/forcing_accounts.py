@@ -73,7 +73,7 @@ def _rule_of_pool(parameters: Mapping[str, Any]) -> ForcedOutRule:
 
 
 def _rule_outside(parameters: Mapping[str, Any], table: str, threshold: Any, key: Any) -> ForcedOutRule:
-    """Keys outside public lists by one threshold, perhaps with a coin."""
+    """Rule of keys outside public lists: one threshold, with a tie probability if the parameters have one."""
     own = {name: parameters.get(f"{table}_{name}") for name in ("per_user", "noise", "coin")}
     rule = rule_of_table({**own, "threshold": threshold, "selection": "laplace"})
     return ForcedOutRule(rule.too_little, rule.per_user, rule.adding, key=key)

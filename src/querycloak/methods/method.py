@@ -21,7 +21,7 @@ from querycloak.privacy.parameters import one_of
 from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Sentence
 
-if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
+if TYPE_CHECKING:  # a guarantee is computed without loading an engine
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.accounting.draws import Draw
@@ -91,7 +91,7 @@ class CountedRows:
 
 
 class MethodClass(TakesFormerNames):
-    """The class of method classes: `Clicks(variant="paper", ...)` makes a value of that variant's class."""
+    """Metaclass of methods: `Clicks(variant="paper", ...)` makes a value of that variant's class."""
 
     if not TYPE_CHECKING:
 
@@ -280,7 +280,7 @@ class Method(metaclass=MethodClass):
 
     @final
     def payment(self, ledger: Ledger | None, population: str | None) -> Payment:
-        """Payment of a release: none, a charge, or a campaign that may have been charged before."""
+        """Payment of a release: none, a charge, a campaign that may have been charged before, or a series."""
         from querycloak.privacy.ledger.payment import payment_of
 
         return payment_of(ledger, population, self.bill())

@@ -32,10 +32,12 @@ def option(
     formerly: str | tuple[str, ...] = (),
     former_values: Mapping[str, str] | None = None,
 ) -> Any:
-    """A field of a method that its user may set.
+    """Declare a field of a method as an option of the constructor, the command line, TOML files and cards.
 
-    names_file: it names a file of the owner, whose path must not be published.
-    formerly: its former name or names, oldest first. former_values: the current value for each former one.
+    default: the value if it is not given; it must be a valid one, or None. help: its meaning, as `--help`,
+    docs/commands.md and `help(qc.Clicks)` show it; the default is added. names_file: whether it names a file of the
+    owner, whose path must not be published. formerly: its former name or names, oldest first. former_values: the
+    current value for each former one.
     """
     names = (formerly,) if isinstance(formerly, str) else formerly
     values = tuple((former_values or {}).items())
@@ -67,17 +69,17 @@ class Option:
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """The plain types that it accepts, without None and without choices."""
+        """The accepted plain types, without None and without choices."""
         return tuple(kind for kind in _alternatives(self.annotation) if not _is_choice(kind))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that it accepts; empty if it takes any value of its kind."""
+        """The accepted words; empty if any value of its type is accepted."""
         return tuple(word for kind in _alternatives(self.annotation) if _is_choice(kind) for word in get_args(kind))
 
     @property
     def is_flag(self) -> bool:
-        """True if it is switched on rather than given a value."""
+        """True if it takes no value on the command line: it is given or not."""
         return self.kinds == (bool,)
 
     @property
@@ -126,7 +128,7 @@ def current_options(kind: type[DataclassInstance], given: Mapping[str, Any]) -> 
 
 
 class TakesFormerNames(ABCMeta):
-    """The kind of classes whose constructor takes options by former names and values, too."""
+    """Metaclass of classes whose constructors take options by former names and values, too."""
 
     if not TYPE_CHECKING:  # type checkers, editors and help see the parameters of __init__
 

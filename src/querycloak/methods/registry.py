@@ -69,7 +69,7 @@ def method_class(name: str) -> type[Method]:
 def variant_class(kind: type[Method], options: Mapping[str, Any]) -> type[Method]:
     """The class that makes a method with these options, if `kind` is called: of a paper's variant, its own class.
 
-    A subclass of somebody else's makes no variant that has a class: it would claim the paper's guarantee.
+    A subclass in another package cannot make a variant that has its own class: it would claim the paper's guarantee.
     """
     homes = {variant: home for (name, variant), home in VARIANTS.items() if name == kind.name}
     given = options.get("variant", "default")

@@ -36,7 +36,7 @@ _LOADED_FIRST = ("pyarrow.acero", "pyarrow.dataset", "querycloak.releases.saving
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """Arguments of `Method.release` beside the log; it describes them."""
+    """Arguments of `Method.release` beside the log, which describes them."""
 
     ledger: Ledger | None
     population: str | None
@@ -72,7 +72,7 @@ class Promise(NamedTuple):
 
     @classmethod
     def of(cls, method: Method, population_size: int | None) -> Promise:
-        """Asked for once, before the log is read; it is billed, and stands on the card."""
+        """The promise of a method: made once, before the log is read, then billed and put on the card."""
         claimed, proven, parameters = method.claimed(), method.proven(), method.parameters()
         return cls(claimed, proven, parameters, tuple(map(str, method.warnings(population_size))), method.reach())
 

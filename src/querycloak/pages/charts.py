@@ -1,7 +1,7 @@
 """From a chart of Altair to a picture inside a page: SVG that needs no script and follows the page's colours.
 
 A picture is drawn twice, for wide and for narrow screens, and style shows one of them: text that is scaled down with
-its picture cannot be read on a phone. Whoever cannot see it has its title and its description.
+its picture cannot be read on a phone. Screen readers have its title and its description.
 """
 
 from __future__ import annotations

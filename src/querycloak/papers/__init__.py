@@ -7,5 +7,6 @@ another way: bounds, plans, guarantees, counting. So a method's default can be r
 - `Clicks(variant="paper", ...)` looks there and makes a value of the registered class; so do the command line, cards
   and `dataclasses.replace`. The variant's class can be called in the same way.
 - `__post_init__` and the other functions of the default never ask for the variant; the subclass overrides them.
-- A subclass of somebody else's method makes no variant that has a class: it must be derived from that class.
+- A subclass of a method in another package cannot make a variant that has a class of its own, unless it is derived
+  from that class.
 """

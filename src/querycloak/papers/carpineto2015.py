@@ -17,7 +17,7 @@ class PaperAffinity(Affinity):
 
     @property
     def usual_word_users(self) -> int:
-        """The paper's number."""
+        """Two, the paper's number."""
         return WORD_USERS
 
     def claimed(self) -> Guarantee:

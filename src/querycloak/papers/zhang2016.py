@@ -1,6 +1,6 @@
 """The query pool of Zhang, Yang and Singh (SIGIR 2016): the paper variant of `query-pool`. It is not private.
 
-Rare queries are filtered by everybody's rows, then each user is bounded, then all keys that occur are released
+Rare queries are filtered by the rows of all users, then each user is bounded, then all keys that occur are released
 (query_pool.md, counterexamples).
 """
 
@@ -52,7 +52,7 @@ class PaperQueryPool(QueryPool):
         return True
 
     def parts(self) -> Mapping[str, int]:
-        """In parts as large as the bounds, the three scales are one."""
+        """Parts in proportion to the bounds, so that all tables have one scale of noise, as in the paper."""
         return self.bounds
 
     def guarantee(self) -> Guarantee:
@@ -94,13 +94,13 @@ class PaperQueryPool(QueryPool):
         return {"queries": [ReleaseProbability((stage,), most=self.bounds["queries"])]}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Queries above a threshold; every click and transition of theirs that occurs, with noise."""
+        """Accuracy of queries above a threshold, and of all their clicks and transitions that occur, with noise."""
         from querycloak.methods.counted_users import counted_records
-        from querycloak.privacy.calibration.accuracy import TableAccuracy, rows_of_nobody
+        from querycloak.privacy.calibration.accuracy import TableAccuracy, spurious_rows
 
         noise = self.noises["queries"]
         counted = counted_records("queries", self.bounds["queries"], noise.words)
-        spurious = rows_of_nobody(noise, self.thresholds["queries"], self.lists["pool"].size)
+        spurious = spurious_rows(noise, self.thresholds["queries"], self.lists["pool"].size)
         (route,) = self.routes()["queries"]
         reached = {"queries": TableAccuracy.of_route(route, counted, spurious=spurious)}
         for table in ("clicks", "transitions"):

@@ -23,7 +23,7 @@ _RARE = 5
 
 
 class PaperPooling:
-    """Filter by everybody's rows, then bound, then release all keys that occur."""
+    """Filter by the rows of all users, then bound, then release all keys that occur."""
 
     def __init__(self, method: QueryPool, log: SearchLog) -> None:
         self.method, self.engine = method, log.engine

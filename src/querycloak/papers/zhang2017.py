@@ -51,9 +51,9 @@ def paper_claimed(scale: float, threshold: float, sensitivity: int) -> tuple[flo
 
 
 def paper_proven(noise: Laplace, threshold: int, sensitivity: int, *, continuous: bool = False) -> float:
-    """Return the delta of the paper's variant at epsilon = 2 sensitivity/scale (claim 5).
+    """Return the delta of the paper's variant at epsilon = 2 sensitivity/scale, for sensitivity <= threshold (claim 5).
 
-    Holds for sensitivity <= threshold.
+    continuous: for Laplace noise on the real numbers, as published, instead of integer noise.
     """
     if continuous:
         all_on_one = math.exp((sensitivity - threshold) / noise.scale) / 2 * (1 + FORMULA_ROUNDING)

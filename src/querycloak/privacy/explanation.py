@@ -1,4 +1,4 @@
-"""Explanation of a guarantee in plain words, for privacy officers."""
+"""Explanation of a guarantee in plain words, for the people who sign a release."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _one_in(delta: float) -> str:
 
 
 def comes_out_exactly(proven: Guarantee) -> str:
-    """Presence, and what else of searches the card lists; a bound on their number is part of its line."""
+    """Sentence on quantities that come out exactly: presence, and the quantities of searches that the card lists."""
     facts = ["that they are in the log"]
     for text in proven.unprotected:
         if text.startswith("how many queries each user has"):

@@ -13,11 +13,11 @@ from querycloak.sentence import Parameter, Sentence
 
 LARGEST_BOUND = 1_000_000
 LEAST_EPSILON, LARGEST_EPSILON, LEAST_DELTA = 1e-9, 1000.0, 1e-100
-"""At ten the odds of a guess already grow 22,000-fold; beyond this the formulas take long and promise nothing."""
+"""Limits of a budget. At epsilon 10 odds already grow 22,000-fold; above 1,000 the formulas take long."""
 
 
 def refusal(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> ParameterError:
-    """The one form of error that a bad parameter gets; None is a value that was not given."""
+    """Return the error for a bad parameter, in the one form that all have; None is a value that was not given."""
     parts = {"name": Parameter(name), "rule": rule, "value": value, "way_out": way_out}
     message = Sentence("{name} must be {rule}, got {value!r}; {way_out}", **parts)
     if value is None:
@@ -26,7 +26,7 @@ def refusal(name: str, rule: str | Sentence, value: object, way_out: str | Sente
 
 
 def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> NoReturn:
-    """Raise what a bad parameter gets."""
+    """Raise the error of `refusal`."""
     raise refusal(name, rule, value, way_out)
 
 
@@ -84,7 +84,7 @@ def number_above_zero(name: str, value: object, way_out: str | Sentence, *, most
 
 
 def checked_epsilon(value: object, way_out: str | Sentence = "give a number such as 1") -> float:
-    """Return an epsilon that somebody asks for; the sum of several may exceed this limit."""
+    """Return the epsilon of one release if it is within the limits; the sum of several may exceed them."""
     number = number_above_zero("epsilon", value, way_out, most=LARGEST_EPSILON)
     if number < LEAST_EPSILON:
         refuse("epsilon", f"at least {LEAST_EPSILON:g}", value, way_out)
@@ -92,7 +92,7 @@ def checked_epsilon(value: object, way_out: str | Sentence = "give a number such
 
 
 def checked_delta(value: object, way_out: str | Sentence) -> float:
-    """Return a delta that somebody asks for."""
+    """Return the delta of one release if it is within the limits."""
     number = share("delta", value, way_out)
     if number < LEAST_DELTA:
         refuse("delta", f"at least {LEAST_DELTA:g}", value, way_out)

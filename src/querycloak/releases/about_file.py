@@ -21,7 +21,7 @@ _SEVERAL_LINES = ("citation", "notes")
 
 @dataclass(frozen=True)
 class About:
-    """Fields of the page to sign; what is not given is empty, and is seen to be empty."""
+    """Fields of the page to sign; a field that is not given is empty, and shown as empty."""
 
     owner: str = ""
     contact: str = ""
@@ -43,7 +43,7 @@ class About:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | str | os.PathLike[str] | None) -> About:
-        """Fields as they are given, or from a file; nothing, no fields."""
+        """Fields from a mapping or from a TOML file; None gives empty fields."""
         fields_given = {} if given is None else given
         if not isinstance(fields_given, Mapping):
             fields_given = _read(path_of("about", given, "give fields by name, or a TOML file with them"))
@@ -51,7 +51,7 @@ class About:
         odd = [name for name in fields_given if name not in known]
         if odd:
             raise InputError.of(
-                "{about} has a field {odd!r} that nobody asks for; it may have {known}",
+                "{about} has an unknown field {odd!r}; it may have {known}",
                 odd=odd[0],
                 known=", ".join(known),
             )

@@ -70,7 +70,7 @@ class WrittenFile:
                 os.fchmod(self._file.fileno(), 0o600)
 
     def write(self, data: bytes) -> int:
-        """Append; Arrow's writers use it too."""
+        """Append to the file and to its digest; Arrow's writers call it, too."""
         view = memoryview(data).cast("B")
         if self._given_up:  # Arrow's writers write their ends once more when they are collected
             return len(view)
@@ -112,7 +112,7 @@ class WrittenFile:
         return self._digest.hexdigest()
 
     def finish(self) -> None:
-        """Bring it to the disk."""
+        """Sync the file to the disk, and close it."""
         with self._errors(), fault.around(f"sync {self.name}"):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -264,7 +264,7 @@ def outside_releases(path: Path, parameter: str = "out") -> None:
 
 
 def reconcile(ledger: Ledger) -> int:
-    """Complete every charge whose release is where it was announced; how many there were.
+    """Complete every charge whose release is in its announced folder; returns the number of completed charges.
 
     Best effort: a ledger that cannot be written, or a folder that cannot be read, stays as it is.
     """

@@ -152,7 +152,7 @@ def _checksum(path: Path, largest: int, on_step: Callable[[str, float], None]) -
 
 
 def _has_holes(file: BinaryIO, size: int) -> bool:
-    """True if a part of the file takes no room on the disk: a kilobyte of a received archive may stand for a year."""
+    """True if a part of the file takes no room on the disk: a small archive may unpack to a file of any length."""
     first = os.lseek(file.fileno(), 0, os.SEEK_HOLE)
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     return first < size

@@ -82,7 +82,7 @@ def save(
 
 @dataclass(frozen=True)
 class _Look:
-    """The output filter at work on one table; None if there is none."""
+    """The output filter applied to one table; output_filter: None keeps all rows."""
 
     output_filter: OutputFilter | None
     dropped: Counter[str]

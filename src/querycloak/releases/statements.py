@@ -116,7 +116,7 @@ def _date(text: object) -> date | None:
 
 
 def _escaped(text: str) -> str:
-    """The text with what BibTeX takes for its own set apart."""
+    """The text with BibTeX's special characters escaped."""
     return re.sub(r"([&%$#_{}])", r"\\\1", text)
 
 

@@ -76,7 +76,7 @@ def read_plan(path: Path) -> SignoffPlan:
     given = _document(path)
     unknown = [name for name in given if name not in _ALLOWED]
     if unknown:
-        raise InputError(f"the plan has {unknown[0]!r}, which no sign-off asks for; it may have {', '.join(_ALLOWED)}")
+        raise InputError(f"the plan has {unknown[0]!r}, which is unknown; it may have {', '.join(_ALLOWED)}")
     missing = [f"{name} ({meaning})" for name, meaning in _NEEDED.items() if given.get(name) in (None, "", {})]
     about = None if "about" not in given else _about(given["about"], path.parent)
     if about is not None:

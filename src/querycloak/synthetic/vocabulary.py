@@ -1,7 +1,7 @@
 """Words that people search with: those of the language, and invented names of people, places, brands and sites.
 
 WordNet's nouns come from `text/`; what stands here is what a noun taxonomy lacks. Names are invented by rule, from
-a fixed stream: whoever bears one of them does so by chance.
+a fixed stream: a real person with one of them has it by chance.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def test_another_version_may_have_had_other_noise(log: Path, tmp_path: Path) -> 
         "its delta is smaller than this version computes; the card is vouched for" in each for each in found.checked
     )
     edited(folder, lambda card: card["options"].update(an_option_of_old=3))
-    with pytest.raises(InputError, match="its options are none that its method takes"):
+    with pytest.raises(InputError, match="its method does not take its options"):
         qc.load(folder)
 
 

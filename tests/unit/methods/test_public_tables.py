@@ -26,7 +26,7 @@ from querycloak.privacy.calibration.public_counts import (
     SPURIOUS,
     PublicPlan,
     cut_for,
-    expected_of_nobody,
+    expected_spurious,
     lowest_cut,
     quiet_cut,
 )
@@ -171,15 +171,15 @@ def test_the_law_of_what_is_printed_keeps_the_budget(without: tuple[int, ...], w
 
 
 @pytest.mark.parametrize("noise", [Laplace(2.0), Gaussian(7.5)])
-def test_rows_of_nobody_are_one_in_a_hundred(noise: Laplace | Gaussian) -> None:
+def test_spurious_rows_are_one_in_a_hundred(noise: Laplace | Gaussian) -> None:
     keys = 40_000
     lowest, alone = lowest_cut(noise, keys), cut_for(noise, keys, SPURIOUS)
     assert 0 <= lowest < alone
-    assert expected_of_nobody(noise, alone, keys) <= SPURIOUS < expected_of_nobody(noise, alone - 1, keys)
+    assert expected_spurious(noise, alone, keys) <= SPURIOUS < expected_spurious(noise, alone - 1, keys)
     many = np.arange(1, 2000) + lowest
     cut = quiet_cut(many, noise, keys)
-    assert expected_of_nobody(noise, cut, keys) <= np.sum(many > cut) / 100
-    assert cut == lowest or expected_of_nobody(noise, cut - 1, keys) > np.sum(many > cut - 1) / 100
+    assert expected_spurious(noise, cut, keys) <= np.sum(many > cut) / 100
+    assert cut == lowest or expected_spurious(noise, cut - 1, keys) > np.sum(many > cut - 1) / 100
     assert quiet_cut(np.array([], np.int64), noise, keys) == alone
     assert lowest <= cut <= quiet_cut(np.array([10**6]), noise, keys) <= alone
 

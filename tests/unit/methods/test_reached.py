@@ -121,7 +121,7 @@ def test_the_papers_variant_counts_records() -> None:
     assert reach.counts.startswith("clicks on the result; of each user the first 4 count, perhaps all for one row")
 
 
-def test_rows_of_nobody_in_a_pool() -> None:
+def test_spurious_rows_in_a_pool() -> None:
     method = qc.QueryPool(noise=1, threshold=5)
     expected = 325_176 * math.exp(-6) / (1 + math.exp(-1))
     assert method.reach()["queries"].spurious == pytest.approx(expected)

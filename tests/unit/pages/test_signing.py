@@ -151,7 +151,7 @@ def test_the_registry_takes_the_entry(pages: Path, place: Path) -> None:
         (("--evaluation", "about.toml"), "cannot be read; give the file that evaluate or audit wrote"),
         (("--about", "mine.parquet"), "cannot be read; it must be UTF-8 text"),
         (("--about", "log-card.toml"), "the file given with --about is not TOML"),
-        (("--about", "odd.toml"), "has a field 'ownr' that nobody asks for; it may have owner, contact"),
+        (("--about", "odd.toml"), "has an unknown field 'ownr'; it may have owner, contact"),
         (("--to", "registry"), "intended_use, which --about does not give; add owner, region, purpose to it"),
         (("--measured-on", "earlier"), "has another method or other options"),
     ],

@@ -199,7 +199,7 @@ def test_a_clamped_count_is_said_to_be_null() -> None:
         assert method.reach()["clicks"].counts.endswith("and null if that is below 1")
 
 
-def test_rows_of_nobody_are_not_denied_where_every_row_is_listed() -> None:
+def test_spurious_rows_are_not_denied_where_every_row_is_listed() -> None:
     method = qc.Clicks(epsilon=4, delta=1e-5, views=True)
     accuracy = method.reach()
     assert accuracy["positions"].spurious is None

@@ -347,7 +347,7 @@ def test_what_the_owner_says_is_on_card_datasheet_and_croissant(tmp_path: Path) 
         ({"owner": ["a"]}, "'owner' of about must be a text"),
         ({"contact": "a\nb"}, "'contact' of about must be a text of one line"),
         ({"citation": "```"}, "'citation' of about must be a BibTeX entry"),
-        ({"license": "MIT"}, "has a field 'license' that nobody asks for; it may have owner, contact, licence, doi"),
+        ({"license": "MIT"}, "has an unknown field 'license'; it may have owner, contact, licence, doi"),
     ],
 )
 def test_statements_that_cannot_be_published(tmp_path: Path, about: dict[str, Any], message: str) -> None:

@@ -230,7 +230,7 @@ def test_all_that_a_plan_lacks_is_named_at_once(tmp_path: Path) -> None:
         ("epsilon = 3", "epsilom = 3", "the plan's options have 'epsilom'"),
         ("test = 0.3", "test = 3", "share between 0 and 1"),
         ("population_size = 120", 'population_size = "many"', "whole number"),
-        ("test = 0.3", "tests = 0.3", "no sign-off asks for"),
+        ("test = 0.3", "tests = 0.3", "'tests', which is unknown"),
     ],
 )
 def test_a_plan_that_cannot_be_meant_is_refused_before_the_log_is_opened(

@@ -46,9 +46,10 @@ _REACH = 40
 
 
 def fresh_processes(method: Method) -> list[ExactFinding]:
-    """Findings on processes that release the same; none if honest ones might, with probability FALSE_ALARM or more.
+    """Finding on two processes that release one log: refuted if their releases are equal.
 
-    None, too, if no other process can make the method: its class stands in a notebook.
+    Empty if honest processes might agree with probability FALSE_ALARM or more, or if no other process can make the
+    method, because its class stands in a notebook.
     """
     if not can_be_spelled(method):
         return []

@@ -178,12 +178,12 @@ def _steps_of_weighted(counted: WeightedSelection, past: Past) -> list[Step]:
         loads = left.loads(scout, weighed)
         fetched = pa.concat_tables(list(loads.in_turn()))
         centres = dict(zip(fetched["digest"].to_pylist(), fetched["n"].to_pylist(), strict=True))
-        held = _held(left, scout)
-        digests = held["digest"].to_pylist()
+        keys = _digested_keys(left, scout)
+        digests = keys["digest"].to_pylist()
         drawn = (each_is_drawn([each for each in digests if first or past.came_out(each)], centres),)
         steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
         if scout.parts is None:
-            before = _passed(left, scout, held, centres, before)
+            before = _passed(left, scout, keys, centres, before)
         left, weighed = left.after(scout, loads.known([left.engine.upload(_interests(digests, past))]))
         first = scout.parts is not None  # of what a round of parts leaves, all keys are looked at
     votes = whole.votes(weighed).numbers()
@@ -195,13 +195,13 @@ def _steps_of_weighted(counted: WeightedSelection, past: Past) -> list[Step]:
 def _passed(
     selection: WeightedSelection,
     scout: PreselectionRound,
-    held: pa.Table,
+    keys: pa.Table,
     loads: Mapping[str, int],
     before: Mapping[str, float],
 ) -> dict[str, float]:
     """The chance of each key to pass this round of keys and those before it (selection.md, claim 6)."""
-    names = map("\t".join, zip(*(held[name].to_pylist() for name in selection.key), strict=True))
-    digests = dict(zip(names, held["digest"].to_pylist(), strict=True))
+    names = map("\t".join, zip(*(keys[name].to_pylist() for name in selection.key), strict=True))
+    digests = dict(zip(names, keys["digest"].to_pylist(), strict=True))
     needed = {name: scout.floor + 1 - loads.get(digest, 0) for name, digest in digests.items()}
     return {name: before.get(name, 1.0) * _exceeding(scout.noise, each) for name, each in needed.items()}
 
@@ -224,7 +224,7 @@ def _counts_of_weighted(counted: WeightedSelection, past: Past) -> Step:
     return Step("counts", counts, l1=most, l2_squared=most, most=1, noise=plan.counting)
 
 
-def _held(selection: WeightedSelection, scout: PreselectionRound) -> pa.Table:
+def _digested_keys(selection: WeightedSelection, scout: PreselectionRound) -> pa.Table:
     """Every key, or part, with users, and its digest."""
     names = selection.key if scout.parts is None else ("part",)
     rows = selection.keys if scout.parts is None else selection.parts(scout.parts)

@@ -208,7 +208,7 @@ def _replaced(method: Semantic) -> Pairs:
 
 
 def _of_selected_queries(method: LogSemantic) -> Pairs:
-    """Others hold two queries that are nearly always candidates; the user asks one of them, or a text of nobody."""
+    """Two queries are nearly always candidates; the user asks one of them, or a text that no other user has."""
     routes = next(iter(method.selection.routes().values()))
     enough = max(route.users(LIKELY).high for route in routes)
     shared = [f"{text} {user}\t{text}\t2006-03-01 00:00:00\t\t" for text in ("one", "two") for user in range(enough)]

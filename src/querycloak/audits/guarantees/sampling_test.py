@@ -223,7 +223,7 @@ def smallest_shown(tester: SamplingTester, stated: Guarantee) -> float:
 
 
 def power_if_noise_is_halved(plan: TablePlan, shared: int, tester: SamplingTester, stated: Guarantee) -> float:
-    """The same for a plan whose published counts had half their noise, and a user with this number of shared keys."""
+    """The chance to show that published counts have half their noise, by a user with this number of shared keys."""
     epsilon, delta = stated.numbers
     if isinstance(plan, WeightedPlan) and plan.counting is not None:
         events = _gaussian_events(math.sqrt(min(shared, plan.counted_per_user)) * 2 / plan.counting.sigma)
@@ -237,7 +237,7 @@ def power_if_noise_is_halved(plan: TablePlan, shared: int, tester: SamplingTeste
 
 
 def power_if_threshold_is_off_by_one(plan: TablePlan, own: int, tester: SamplingTester, stated: Guarantee) -> float:
-    """The same for keys that came out at the threshold already, and a user with this number of own keys."""
+    """The chance to show that keys come out at a threshold of one less, by a user with this number of own keys."""
     epsilon, delta = stated.numbers
     if not isinstance(plan, HistogramPlan):
         return 0.0

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 def relative_errors(published: ArrayLike, true: ArrayLike) -> Floats:
-    """|published - true| / true of each key; keys that nobody holds have none and are left out."""
+    """|published - true| / true of each key; spurious keys, which no user has, are left out."""
     values, users = np.asarray(published, np.float64), np.asarray(true, np.float64)
     real = users > 0
     return np.asarray(np.abs(values[real] - users[real]) / users[real])
@@ -76,7 +76,7 @@ def drop_rate(true: ArrayLike, released: ArrayLike, least: int = 1, *, keys: Arr
 
 
 def spurious_rate(true: ArrayLike) -> float | None:
-    """The share of rows that nobody holds, from the users behind each row."""
+    """The share of spurious rows, which no user has, from the users behind each row."""
     users = np.asarray(true, np.int64)
     return float((users == 0).mean()) if users.size else None
 

@@ -191,7 +191,7 @@ class KnownPrefixes:
         )  # fmt: skip
 
     def hits(self, suggestions: NDArray[np.int32]) -> Hits:
-        """At which ranks of the lists found something true stands."""
+        """Ranks of the suggestions that are later queries of their session, as hits of the cases."""
         key = self.session[:, None] * self.queries + suggestions
         at = np.minimum(np.searchsorted(self.keys, key), max(0, len(self.keys) - 1))
         there = (suggestions >= 0) & (self.keys[at] == key) & (self.last[at] > self.place[:, None])

@@ -1,6 +1,6 @@
 """Format of a log: named by its owner, or detected from its first lines.
 
-Nothing else is told by them: how a row is read never depends on rows of others, or no bound per user would hold.
+They decide nothing else: how a row is read never depends on rows of other users, or no bound per user would hold.
 
 Nothing here ever quotes a line: messages say what is accepted, not what was found.
 """
@@ -95,7 +95,7 @@ class Reader(Protocol):
         ...
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Any]:
-        """The raw blocks of a part of a file; `numbered` if anybody will ask for line numbers."""
+        """The raw blocks of a part of a file; numbered: whether blocks have the numbers of their lines."""
         ...
 
     def parse(

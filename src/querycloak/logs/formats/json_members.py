@@ -245,7 +245,7 @@ def _after_value(data, stack, near, at, stop, depth):  # type: ignore[no-untyped
 def _member(  # type: ignore[no-untyped-def]
     data, start, end, plain, names, tree, buckets, wrapper, any_case, distinct, counts, stack, seen, node, row
 ):
-    """The edge of a member's name, 0 if nobody asks for it, -1 if it is odd."""
+    """The edge of a member's name, 0 if it is not requested, -1 if it is odd."""
     if not plain:
         return -1
     edge = _edge_of(data, start, end, names, tree, buckets, max(node, ROOT), any_case)

@@ -27,7 +27,7 @@ LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".p
 TRUTH_ENDING = ".truth"
 """The folder with the truth about a synthetic log: never a log itself."""
 MANY_FILES = 10_000
-"""Files from which on opening them all takes seconds, and is told of."""
+"""Number of files from which on progress is shown, because opening them takes seconds."""
 OnStep = Callable[[str, float], None]
 _PATIENCE = 60.0
 """Seconds for the answer of a server."""
@@ -64,9 +64,9 @@ class LogFile:
     size: int
     compression: str | None = None
     stamp: tuple[int, ...] = ()
-    """Time of the last change; None if its place does not tell."""
+    """Time of the last change (0 if a server does not state it) and, on a disk, device and inode."""
     doubtful: bool = False
-    """True if its name and its first bytes say different things about its compression."""
+    """True if its name and its first bytes disagree about its compression."""
 
     @property
     def name(self) -> str:
@@ -180,7 +180,7 @@ class LogFiles:
 
 
 def tell_of_many(on_step: OnStep, doing: str, number: int, files: int) -> None:
-    """Tell of one in a thousand files, if they are many."""
+    """Call `on_step` at every thousandth file, if there are many."""
     if files >= MANY_FILES and number % 1_000 == 0:
         on_step(f"{doing} {files:,} files", number / files)
 

@@ -28,7 +28,7 @@ def pause_before(table: ir.Table, order: list[ir.Value]) -> ir.IntegerValue:
 
 ROWS = pa.schema(
     [
-        pa.field("user", pa.string(), metadata={"meaning": "the privacy unit: whoever is protected"}),
+        pa.field("user", pa.string(), metadata={"meaning": "the privacy unit: the user who is protected"}),
         pa.field("time", pa.timestamp("us"), metadata={"meaning": "when it was asked: UTC, or as the log says"}),
         pa.field("query", pa.string(), metadata={"meaning": "what was asked, normalised unless told otherwise"}),
         pa.field("rank", pa.int32(), metadata={"meaning": "position of the clicked result; null without a click"}),

@@ -101,7 +101,7 @@ class _People:
 
 
 def _neighbours(engine: Engine, people: _People, weights: NDArray[np.int64], rule: Rule) -> ir.Table:
-    """vertex and other: neighbours of what is open, and what surely stays, with no other."""
+    """Columns vertex and other: neighbours of open vertices; `other` is null for vertices that surely stay."""
     names = people.vertices.select("vertex")
     frequency = np.zeros(len(weights), np.int64)
     tally = _tally(engine, engine.mapped(names, CountConcepts(len(weights)), TALLY))

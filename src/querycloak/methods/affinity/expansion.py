@@ -77,7 +77,7 @@ class _Phrases(NamedTuple):
 
 
 class _VertexTable(NamedTuple):
-    """Sets of concepts that were seen, and the slots by which they are found."""
+    """Distinct sets of concepts, and the slots of the hash table over them."""
 
     slots: NDArray[np.int32]
     data: NDArray[np.int32]
@@ -111,7 +111,7 @@ class Vertices:
         return self._count
 
     def add(self, texts: Spans, concepts: Concepts) -> NDArray[np.int32]:
-        """The vertex of each query, or why it has none."""
+        """The vertex of each query; UNEXPANDABLE or UNSAFE for queries without one."""
         self._make_room(texts)
         vertex = np.empty(len(texts), np.int32)
         vertices = _VertexTable(self._slots, self._data, self._ends)

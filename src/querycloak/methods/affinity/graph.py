@@ -125,14 +125,14 @@ class Search:
         blocks = [(hubs[first : first + _BLOCK], True) for first in range(0, len(hubs), _BLOCK)]
         later = [(others[first : first + _BLOCK], False) for first in range(0, len(others), _BLOCK)]
         done, total = 0, max(1, len(blocks) + len(later))
-        for work in (blocks, later):  # whoever stands next to a hub must be known before the others are looked at
+        for work in (blocks, later):  # neighbours of hubs stay, and are marked before the others are compared
             for block in _in_parallel(self._look, work, threads):
                 yield block
                 done += 1
                 progress(done / total)
 
     def _look(self, work: tuple[NDArray[np.int64], bool]) -> NeighbourBlock:
-        """The neighbours of a block of vertices, or (of hubs) the news that they stay."""
+        """The neighbours of a block of open vertices; empty for hubs, whose neighbours are marked as staying."""
         vertices, hubs = work
         scratch, index = self._borrow(), self._index.arrays
         if hubs:

@@ -49,7 +49,7 @@ class WordCounts:
         return cls(engine.stage(counted), uses, engine)
 
     def used_by(self, least: int) -> ir.Table:
-        """Words of at least this many users: x, occurrences, searches and users, which is 2 if `least` is."""
+        """Words of at least this many users: x, occurrences, searches and users (stated as 2 if `least` is 2)."""
         if least <= 2:
             several = self.table.filter(self.table.shared)
             return several.select("x", "occurrences", "searches", users=ibis.literal(2, "int64"))
@@ -206,7 +206,7 @@ def concepts_of(counts: WordCounts, concept_users: float, safe_words: ir.Table |
     if not len(concepts):
         kind = "of its users (a share; two users at least)" if concept_users < 1 else "users"
         raise InputError.of(
-            "this log has no concepts: no word or phrase that says something was used by {number:g} {kind} "
+            "this log has no concepts: no word or phrase, stop words aside, was used by {number:g} {kind} "
             "({concept_users}); {lower}use k-anonymity, which needs none",
             number=concept_users,
             kind=kind,

@@ -67,7 +67,7 @@ class EuRecords(Method):
     min_group_users: int | None = option(
         help="Attributes are generalised until every combination of values has this many users, else left out."
     )
-    mini_session: int | None = option(help="Number of searches of a visit that may share a session id; 0: no limit.")
+    mini_session: int | None = option(help="The most searches that share a session id; 0: no limit.")
     gap_minutes: float | None = option(help="The pause that ends a visit.")
     linked: Kept | None = option(help="Searches that share a session id: those of a visit, of a day, or all of a user.")
     times: Times | None = option(help="Precision of times: the day itself, or the first day of its week or month.")

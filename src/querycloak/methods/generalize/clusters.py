@@ -205,7 +205,10 @@ class Tree:
 
 
 def cut(tree: Tree, users_of_concepts: Lists, number_of_users: int, least: int) -> Numbers:
-    """Replacement of each concept: the first at or above it with enough users of its own, or -1 if there is none."""
+    """Replacement of each concept: the first at or above it with enough users; -1 if there is none.
+
+    A concept's users are its own and those of the concepts below it that have too few.
+    """
     seen = np.full(number_of_users + 1, -1, np.int64)
     enough = _enough(tree.top_down, tree.parents, users_of_concepts.starts, users_of_concepts.values, least, seen)
     becomes = np.where(enough, np.arange(len(tree.parents)), -1).astype(np.int32)

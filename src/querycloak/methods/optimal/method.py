@@ -80,8 +80,8 @@ class Optimal(Method):
         help="Default variant: how many released pairs of a user count for associations; 4 if not given."
     )
     total_share: float | None = option(
-        help="Default variant: share of the privacy loss for a noisy total, which shares are read by; 0.01 if not "
-        "given (none where it would drown in noise), 0 for none.",
+        help="Default variant: part of the privacy loss for a noisy total, by which shares of it are computed; 0.01 if "
+        "not given (none where it would drown in noise), 0 for none.",
     )
     solver: Literal["best", "floor", "spe"] | None = option(
         help="Paper variant: how its programs are solved. best (if not given): whole counts with a certified gap; "
@@ -271,7 +271,7 @@ class Optimal(Method):
 
 
 def _weighting(text: str | None) -> dict[str, float]:
-    """Size=1,diversity=0.5,frequent=2 as numbers; those left out are 0, and without any all are 1."""
+    """The weights in a text such as size=1,diversity=0.5; those left out are 0. None: all are 1."""
     if text is None:
         return dict.fromkeys(WEIGHTS, 1.0)
     rule, way_out = "such as size=1,diversity=0.5,frequent=2", "name weights of size, diversity or frequent"

@@ -79,7 +79,7 @@ class NoisyTables:
         return released if self.total is None else max(released, self.total)
 
     def stated_total(self, rows: int) -> dict[str, int]:
-        """The total on the card: of a release with fewer rows than there were, as large a part. Empty without one."""
+        """The total on the card, scaled by the rows of the release over the released counts; empty without a total."""
         if self.total is None:
             return {}
         released = int(np.maximum(self.count, 0).sum())
@@ -92,7 +92,7 @@ def bounded(log: SearchLog, per_user: int) -> ir.Table:
 
 
 def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
-    """Pairs first; associations and sizes look only at pairs that came out, the total at all."""
+    """Draw pairs first; then associations and sizes of released pairs, and the total of all pairs."""
     pairs = (
         WeightedSelection.of(engine, contributions, KEY, budget.pairs, kept=True)
         .release(randomness)

@@ -20,8 +20,13 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """diversity: what a pair's being there is worth. goal: what a frequent pair's count should be, below zero for
-    the others. total: the sum of all counts, at most or exactly."""
+    """Weights and limits of output counts.
+
+    size: value of each unit of a count. diversity: value of each pair's presence. distance: price of each unit between
+    a frequent pair's count and its goal. goal: by pair, below 0 for pairs that are not frequent. most: largest count;
+    None for no limit. once_per_query: whether one pair of a query may come out at most. total: the sum of all counts,
+    exactly if `total_exact`, else at most; None for no limit.
+    """
 
     name: str
     size: float
@@ -86,9 +91,10 @@ def free_objective(
     weights: Mapping[str, float] | None = None,
     whole: int | None = None,
 ) -> Objective:
-    """The objective where no user's constraint holds counts down: what is rare comes first, the rest in proportion.
+    """The objective for counts that no user's constraint limits.
 
-    Diversity is then a matter of the first unit of each pair, or of each query's most frequent pair.
+    For `diversity` the first unit of each pair has more value than further units; for `queries` only the first unit of
+    each query's most frequent pair has.
     """
     if name not in ("diversity", "queries"):
         return objective(name, noisy, support=support, output_size=output_size, weights=weights, whole=whole)

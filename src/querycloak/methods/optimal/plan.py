@@ -24,7 +24,7 @@ TOTAL = 0.01
 COUNTED_PER_USER = 16
 """Number of released pairs that a user counts for, and so the most that a made-up user holds."""
 FEW = 8
-"""Up to this number of pairs of a user there are no preselection rounds: they would have hardly a choice to guide."""
+"""Up to this bound on a user's pairs there are no preselection rounds: they would change few weights."""
 _OWN_KEYS = 0.5
 """Share of delta for keys of a single user, half for pairs and half for associations; the rest is for noise."""
 _LEAST, _PRECISION = 0.01, 1e-3

@@ -70,7 +70,7 @@ class Pooling:
         return self.rows
 
     def transitions(self, released: ir.Table) -> ir.Table:
-        """Each user's first transitions between released queries, once each: no other query of ours lies between."""
+        """Each user's first transitions between released queries, once each; no other query of `rows` lies between."""
         rows = self.rows
         order = ibis.window(group_by=rows.user, order_by=[rows.time, rows.query])
         pause = pause_before(rows, [rows.time, rows.query])
@@ -171,7 +171,7 @@ class SelectingPooling(Pooling):
         return reached
 
     def chosen(self) -> dict[str, str | None]:
-        """Why transitions got nothing; None if they got their part."""
+        """Reason that transitions got nothing, as a parameter; None if they got their part."""
         return {"transitions_left_out": self.left_out} if "transitions" in self.plan.public else {}
 
     def asked(self) -> ir.Table:

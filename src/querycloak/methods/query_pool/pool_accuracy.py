@@ -9,8 +9,8 @@ from querycloak.privacy.calibration.accuracy import (
     ReleaseProbability,
     Stage,
     TableAccuracy,
-    rows_of_nobody,
     rows_of_one_user,
+    spurious_rows,
 )
 from querycloak.privacy.calibration.weighted import WeightedPlan
 
@@ -74,7 +74,7 @@ def _of_pairs(method: QueryPool, table: str, keys: int) -> TableAccuracy:
     return TableAccuracy.of_route(
         ReleaseProbability((Stage(noise, threshold),)),
         counted(table, bound, noise.words),
-        spurious=rows_of_nobody(noise, threshold, keys),
+        spurious=spurious_rows(noise, threshold, keys),
         notes=[cut_off(table, bound)],
     )
 
@@ -88,6 +88,6 @@ def _drawn(method: QueryPool, table: str, *, keys: int, tie: float | None = None
     return TableAccuracy.of_route(
         ReleaseProbability((Stage(noise, threshold, tie or 0.0),)),
         counted(table, bound, noise.words),
-        spurious=rows_of_nobody(noise, threshold, keys),
+        spurious=spurious_rows(noise, threshold, keys),
         notes=notes,
     )

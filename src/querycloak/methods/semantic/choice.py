@@ -44,7 +44,7 @@ class Chosen(NamedTuple):
 
 
 def check_choice(method: Semantic) -> None:
-    """Refuse parts of a choice beside the word that makes it."""
+    """Refuse candidates, a domain or a criterion beside an option that chooses them."""
     if method.domain == AUTO and (method.candidates is not None or method.criterion not in (None, "sqc1")):
         raise ParameterError.of("{domain:auto} chooses {candidates} and {criterion}: leave them out")
     if wanted_draws(method) is not None and (method.domain not in (None, WHOLE) or method.criterion is not None):
@@ -217,7 +217,7 @@ def certified_for(taxonomy: Taxonomy, criterion: str) -> Certified | None:
 
 
 def digest_of(taxonomy: Taxonomy) -> str:
-    """A digest of who stands above whom: all that exponents depend on."""
+    """A digest of the parents of all concepts: exponents depend on nothing else."""
     parents = taxonomy.parents_of
     content = parents.starts.astype("<i8").tobytes() + parents.values.astype("<i4").tobytes()
     return hashlib.sha256(content).hexdigest()

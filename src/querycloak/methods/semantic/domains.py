@@ -176,7 +176,7 @@ class Domains:
 
     @property
     def vocabulary(self) -> ConceptFinder:
-        """The finder over the whole taxonomy, whatever the domain: the vote on a log's language asks it."""
+        """The finder over the whole taxonomy, whatever the domain: for the check of a log's language."""
         from querycloak.text.query_concepts import ConceptFinder
 
         whole = self.domains[0].finer

@@ -49,7 +49,7 @@ def accuracy_of_counts(method: Semantic) -> TableAccuracy:
 
 
 def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, randomness: Randomness) -> Stream:
-    """Rows (user, query, count) for every noisy count above 0; most of them are noise, which is the point."""
+    """Rows (user, query, count) for every noisy count above 0; most of them are noise."""
     size = len(domain.taxonomy)
     cells = size * len(searches.users)
     kept = chosen_searches(searches, searches.concepts < 0)

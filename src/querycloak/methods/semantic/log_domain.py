@@ -77,7 +77,7 @@ class LogSemantic(Semantic):
 
     @property
     def chosen(self) -> Chosen:
-        """Candidates from the log, all but the right one alike."""
+        """Candidates from the log, by nsqc: all but the query itself are equally likely."""
         return Chosen("log", None, "nsqc")
 
     @property

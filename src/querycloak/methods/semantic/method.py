@@ -329,7 +329,7 @@ class Semantic(Method):
 
     @property
     def campaign(self) -> int | None:
-        """If the ledger keeps what each user has spent, later releases may use the rest."""
+        """The bound on queries: one charge pays for that many of each user over all releases, or None."""
         kept = self.budget_per == "user" and self.criterion != "hbdp"
         return self.max_queries if kept else None
 
@@ -338,7 +338,7 @@ class Semantic(Method):
         return _reveals(parameters) == _reveals(self.parameters())
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Rows have no counts and need no number of users: every search comes out as a concept."""
+        """Rows need no number of users, as every search is drawn as a concept; only those of hbdp have counts."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 

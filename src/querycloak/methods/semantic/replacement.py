@@ -57,7 +57,7 @@ class Replacement:
         """Everything that is public, from the parameters and the taxonomy."""
         made = cls(method, Domains.of(taxonomy, method.chosen.domain, method.chosen.candidates))
         if method.criterion == "sqc2":
-            topic_concepts(taxonomy, method.topic_names)  # what is wrong with them is said before anything is read
+            topic_concepts(taxonomy, method.topic_names)  # an error in the topics is raised before the log is read
         return made
 
     def at(self, method: Semantic) -> Replacement:
@@ -125,7 +125,10 @@ class Replacement:
         return DrawChannel.of(weights, exponent)
 
     def _less_telling(self, concepts: Ints, domains: Ints) -> NDArray[np.bool_] | None:
-        """Searches that are drawn only if there is room: by what is public wherever that comes out (claim 5)."""
+        """Searches that are drawn after all others of their user (claim 5); None if times come out.
+
+        Those without a known concept; with several domains, those of the last domain.
+        """
         if self.method.times != "drop":
             return None
         # With several domains the domain of what is drawn comes out, so nothing but domains may decide.

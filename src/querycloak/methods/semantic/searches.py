@@ -1,4 +1,4 @@
-"""The searches of a log, user by user, as arrays; how many of each may be drawn; the vote on the log's language."""
+"""The searches of a log, user by user, as arrays; how many of each may be drawn; the check of the log's language."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ class Sessions(KeysMethod):
         return tables
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """Exactness of counts by the plan; if the bound is chosen on the log, over all plans."""
+        """Accuracy of counts by the plan; if the bound is chosen on the log, over all plans."""
         if not self.pairs:
             return super().reach()
         if self.public is not None:

@@ -11,7 +11,7 @@ from querycloak.methods.counted_users import counted as counted_users
 from querycloak.methods.counted_users import cut_off
 from querycloak.privacy.accounting.draws import Anything, Draw, GaussianRounds
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, TableAccuracy
-from querycloak.privacy.calibration.public_counts import SPURIOUS, PublicPlan, cut_for, expected_of_nobody
+from querycloak.privacy.calibration.public_counts import SPURIOUS, PublicPlan, cut_for, expected_spurious
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ MOST_QUERIES = 1_000_000
 FEWEST_QUERIES = 2
 FEW_QUERIES = "fewer than two queries came out"
 RARE_QUERIES = "the queries that came out are so rare that no pair of them is likely to exceed the cut"
-_NOBODY = (
+_SPURIOUS = (
     "Every pair of released queries got noise, asked or not: a row may be a pair that nobody asked. One in "
     f"{SPURIOUS.denominator} rows is expected to be."
 )
@@ -113,7 +113,7 @@ class PublicPlans:
         return solved
 
     def reach(self, *, counted: bool) -> dict[str, TableAccuracy]:
-        """Exactness of counts, before it is known how many queries come out; counted: pairs have counts."""
+        """Accuracy of counts, before it is known how many queries come out; counted: pairs have counts."""
         reached = {}
         for table, plan in self.tables.items():
             spread = []
@@ -137,9 +137,13 @@ class PublicPlans:
 
 
 def reach_of_pairs(plan: PublicPlan, cut: int, keys: int, *, counted: bool) -> TableAccuracy:
-    """Exactness of counts of pairs at this cut."""
+    """Accuracy of counts of pairs at this cut."""
     reached = _reach(
-        plan, cut, keys, counted_users(PAIRS, plan.per_user, plan.noise.words), [_NOBODY, cut_off(PAIRS, plan.per_user)]
+        plan,
+        cut,
+        keys,
+        counted_users(PAIRS, plan.per_user, plan.noise.words),
+        [_SPURIOUS, cut_off(PAIRS, plan.per_user)],
     )
     if counted:
         return reached
@@ -148,14 +152,14 @@ def reach_of_pairs(plan: PublicPlan, cut: int, keys: int, *, counted: bool) -> T
 
 
 def reach_of_reformulations(plan: PublicPlan, cut: int | None, keys: int) -> TableAccuracy:
-    """Exactness of counts of reformulations at this cut; None: there was no word."""
+    """Accuracy of counts of reformulations at this cut; cut: None if there was no word."""
     words = (
         f"users who changed a query in this way within a session; each user counts for the first {plan.per_user} rows "
         f"only, kinds as a whole before words; plus {plan.noise.words}"
     )
     notes = [
         "Kinds as a whole (rows without a word) always come out; a count below 1 is null.",
-        "Words are those of released queries; every word got noise for every kind, so a row may be one of nobody.",
+        "Words are those of released queries; every word got noise for every kind, so a row may have no user.",
     ]
     return _reach(plan, 0 if cut is None else cut, keys, words, notes)
 
@@ -164,5 +168,5 @@ def _reach(plan: PublicPlan, cut: int, keys: int, words: str, notes: list[str]) 
     route = ReleaseProbability((Stage(plan.noise, cut),))
     chosen = f"Cut: a row comes out if its noisy count exceeds {cut:,} ({keys:,} rows could have come out)."
     return TableAccuracy.of_route(
-        route, words, spurious=expected_of_nobody(plan.noise, cut, keys), notes=[chosen, *notes]
+        route, words, spurious=expected_spurious(plan.noise, cut, keys), notes=[chosen, *notes]
     )

@@ -136,7 +136,7 @@ def _simplex(program: _Program, tolerance: float) -> tuple[FloatArray, FloatArra
 
 def _pdlp(program: _Program, tolerance: float) -> tuple[FloatArray, FloatArray]:
     """Result of PDLP: pieces within their widths, and for every row a dual that is not negative."""
-    # Imported here: they take a second, and whoever only asks for a guarantee must not wait for them.
+    # Imported here: they take a second, which a guarantee alone must not cost.
     from ortools.pdlp import solvers_pb2
     from ortools.pdlp.python import pdlp
 

@@ -20,7 +20,7 @@ CONDITION = (
 )
 
 ONE_RELEASE = "holds: everything in one release is fixed by its parameters"
-ONE_STEP = "covers one step of the method only: nothing limits what the other steps tell"
+ONE_STEP = "covers one step of the method only: nothing limits what the other steps reveal"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Composed:
 
     @property
     def below_the_sum(self) -> bool:
-        """True if it says less than the sum, if at a larger delta."""
+        """True if this epsilon is below the sum's; its delta may be larger than the sum's."""
         return self.epsilon is not None and self.epsilon < self.epsilon_sum
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Composed:
 
 
 def composed(losses: Losses, epsilon_sum: Fraction, delta_sum: Fraction, at_delta: float | None = None) -> Composed:
-    """Both bounds; unless a delta is given, the tighter one is stated at twice the sum of deltas.
+    """Both bounds; unless a delta is given, the tighter one is stated at twice the sum of deltas, at most 0.5.
 
     Twice, because noise and threshold may each use a whole delta, and the bound adds the two up (claim 3).
     """

@@ -151,7 +151,7 @@ class OneOf(Draw):
 
 
 def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
-    """Privacy loss of a charge: by its draws if all of them are recorded, else by its guarantee alone."""
+    """Privacy loss of a charge: by its recorded draws if all are known, else by its guarantee; none for a rule."""
     if guarantee.kind == "syntactic":
         return Losses()
     draws = recorded_draws(recorded) or [Anything(*guarantee.numbers)]

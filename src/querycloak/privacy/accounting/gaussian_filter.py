@@ -1,4 +1,7 @@
-"""A privacy filter over Gaussian loss: releases may be chosen after looking at earlier ones (proof: filter.md)."""
+"""A privacy filter for Gaussian noise: each release may be chosen after looking at earlier ones (proof: filter.md).
+
+It admits a release while the sum of squared losses (mu^2) and the sum of additive deltas keep the limit.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ _UP = 1 + 2.0**-40
 class GaussianCost:
     """Cost of a release under a Gaussian limit; 0 each for a release that costs nothing.
 
-    squared: mu^2. own: sum of -ln(1-p) over keys of one user alone. exceptions: probability of anything at all.
+    squared: mu^2. own: sum of -ln(1-p) over keys of one user alone. exceptions: probability of an arbitrary output.
     """
 
     squared: float = 0.0
@@ -82,7 +85,7 @@ class GaussianCost:
         return [[alpha, math.ceil(self.detected_at_most(alpha) * 1e6) / 1e6] for alpha in FALSE_ALARMS]
 
     def to_json(self) -> dict[str, float]:
-        """Return the cost as cards and ledgers hold it."""
+        """Return the three parts, as ledgers hold them."""
         return {"squared_loss": self.squared, "own_keys": self.own, "exceptions": self.exceptions}
 
     def to_card(self) -> dict[str, float]:
@@ -125,7 +128,7 @@ class GaussianLimit:
         return total.squared <= self.squared and total.additive <= self.additive
 
     def more(self, spent: GaussianCost, each: GaussianCost, most: int = 100_000) -> int:
-        """Return the number of further releases of one cost that the limit admits; `most` if it never ends."""
+        """Return the number of further releases of one cost that the limit admits, at most `most`."""
         total, number = spent, 0
         while number < most and self.admits(total := total + each):
             number += 1
@@ -145,7 +148,7 @@ class GaussianLimit:
 
 
 def cost_of(guarantee: Guarantee, recorded: object) -> GaussianCost:
-    """Return what a charge costs: by its draws if all of them are recorded, else by its guarantee (claim 1)."""
+    """Return what a charge costs: by its draws if each has a cost, else by its guarantee (claim 1); 0 for a rule."""
     if guarantee.kind == "syntactic":
         return GaussianCost()
     draws: Sequence[Draw] = recorded_draws(recorded) or [Anything(*guarantee.numbers)]

@@ -19,7 +19,7 @@ from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.privacy.sampling.noise import Laplace, Noise
 
 LIKELY = Fraction(95, 100)
-"""The probability that margins and `users95` speak of."""
+"""The probability of margins and `users95`."""
 MOST_USERS = 1 << 40
 _ROUNDING = 2.0**-50
 """More than the rounding errors of a product of a few floats."""
@@ -123,7 +123,7 @@ class ReleaseProbability:
     def users(self, probability: Fraction) -> Range:
         """Number of users that a key needs to come out with this probability (claim 2).
 
-        In the best case others have its parts, too, so that these pass whoever has the key.
+        In the best case other users have its parts, too, so these pass whatever the number of the key's users.
         """
         keys = tuple(stage for stage in self.stages if not isinstance(stage, StageOfParts))
         best = replace(self, stages=keys)
@@ -177,7 +177,7 @@ class ReleaseProbability:
 
 
 def at_least(noise: Noise, m: int) -> tuple[float, float]:
-    """Bounds of Pr[Z >= m] for any m, as floats; searches ask for many of one noise, so Gaussian tails are kept."""
+    """Bounds of Pr[Z >= m] for any m, as floats; tails of Gaussian noise are cached, as searches ask for many."""
     if m < 0:
         low, high = at_least(noise, 1 - m)
         return max(0.0, (1 - high) * (1 - _ROUNDING)), min(1.0, (1 - low) * (1 + _ROUNDING))
@@ -208,8 +208,8 @@ def margin(noise: Noise, probability: Fraction = LIKELY) -> int:
     return _first(lambda m: Fraction(at_least(noise, m + 1)[1]) <= most, least=0)
 
 
-def rows_of_nobody(noise: Noise, threshold: int, keys: int) -> float:
-    """Largest expected number of these public keys that come out although nobody asked for them (claim 4)."""
+def spurious_rows(noise: Noise, threshold: int, keys: int) -> float:
+    """Largest expected number of spurious rows: of these public keys of count zero that come out (claim 4)."""
     return keys * at_least(noise, threshold + 1)[1] * (1 + _ROUNDING)
 
 
@@ -222,7 +222,7 @@ def rows_of_one_user(noise: Noise, threshold: int, per_user: int, tie_probabilit
 
 
 def _first(holds: Callable[[int], bool], least: int = 1) -> int:
-    """The smallest number from `least` on for which it holds, for a rule that stays true once it is."""
+    """The smallest number from `least` on that fits `holds`, a rule that stays true once it is true."""
 
     def guarded(number: int) -> bool:
         if number > MOST_USERS:
@@ -243,8 +243,8 @@ _RANGES = ("margin95", "users50", "users95")
 class TableAccuracy:
     """Meaning of `count` in a table, its margin by noise, and the number of users that bring a row out.
 
-    A number that the method does not have is None. `spurious` is how many rows are expected, at most, that nobody
-    asked for.
+    A number that the method does not have is None. `spurious` is the largest expected number of spurious rows: rows
+    that no user has.
     """
 
     counts: str
@@ -258,14 +258,14 @@ class TableAccuracy:
     def of_route(
         cls, route: ReleaseProbability, counts: str, *, spurious: float = 0.0, notes: Iterable[str] = ()
     ) -> TableAccuracy:
-        """The reach of keys that come out by one route."""
+        """The accuracy of keys that come out by one route."""
         margin = Range(route.margin, route.margin)
         users = route.users(Fraction(1, 2)), route.users(LIKELY)
         return cls(counts, margin, *users, spurious, tuple(notes))
 
     @classmethod
     def of_rule(cls, counts: str, users: Range, *, notes: Iterable[str] = ()) -> TableAccuracy:
-        """The reach of keys that come out for certain from this many users on, with exact counts."""
+        """The accuracy of keys that come out for certain from this many users on, with exact counts."""
         return cls(counts, Range(0, 0), users, users, 0.0, tuple(notes))
 
     @classmethod
@@ -281,7 +281,7 @@ class TableAccuracy:
         return replace(self, notes=(*self.notes, *notes))
 
     def lines(self) -> list[str]:
-        """Lines for readers: the unit of counts, the margin, the users that a row needs, rows of nobody, notes."""
+        """Lines for readers: the unit of counts, the margin, the users that a row needs, spurious rows, notes."""
         lines = [self.counts if self.counts.startswith(NO_COUNT) else f"count: {self.counts}"]
         if self.margin95 is not None:
             margin = (

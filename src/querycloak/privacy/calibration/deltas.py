@@ -30,7 +30,7 @@ UNDERFLOW, LEAST_FLOAT = 1000, 5e-324
 
 
 def hockey_stick(noise: Noise, s: int, e: float) -> float:
-    """Return an upper bound on H_s(e), tight to nine digits below a spread of 131,072."""
+    """Return an upper bound on the hockey-stick divergence H_s(e), tight to nine digits below a spread of 131,072."""
     if s == 0:
         return -math.expm1(e) if e < 0 else 0.0
     bound = _laplace(noise.scale, s, e) if isinstance(noise, Laplace) else _gaussian(noise.sigma, s, e)

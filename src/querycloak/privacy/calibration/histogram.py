@@ -173,7 +173,7 @@ def _checked_counts(counts: ArrayLike, *, least: int) -> IntArray:
 
 
 def _compact(counts: IntArray) -> NDArray[np.integer]:
-    """Return the counts in 16 bits if they fit: such are sorted by radix, several times as fast."""
+    """Return the counts in 16 bits if they fit: numpy then sorts by radix, several times as fast."""
     if counts.size and int(counts.max()) < 2**16:
         return counts.astype(np.uint16)
     return counts

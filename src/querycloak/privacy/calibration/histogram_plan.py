@@ -53,7 +53,7 @@ class HistogramPlan(TablePlan):
         return "one-draw" if self.published_noise is None else "fresh-draw"
 
     def parameters(self) -> dict[str, Any]:
-        """Return what the card says of it."""
+        """Return the parameters on the card."""
         return {
             "selection": self.selection,
             "noise": self.noise.size,
@@ -65,7 +65,7 @@ class HistogramPlan(TablePlan):
         }
 
     def draw(self) -> Histogram | Anything:
-        """Return what it draws, as a charge records it; of clicks only what they come to (claim 9)."""
+        """Return its draws, as a charge records them; of counts of clicks only the guarantee (claim 9)."""
         if self.times is not None:
             return Anything(self.epsilon, self.delta)
         return Histogram(self.noise, self.threshold, self.per_user, self.published_noise, self.tie_probability)
@@ -82,7 +82,7 @@ class HistogramPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """The number of keys that count, times the chance of a key with a count of 1."""
+        """The bound on keys, times the chance of a key with a count of 1."""
         return rows_of_one_user(self.noise, self.threshold, self.per_user, self.tie_probability)
 
     def _because(self) -> str:

@@ -54,7 +54,7 @@ class KeyChances:
 
 @lru_cache(maxsize=64)
 def _table(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
-    """p_0, p_1, ... in units of 2^-128 up to the first that is 1, each rounded down."""
+    """p_0, p_1, ... in units of 2^-128 up to the first that is 1, at most 2^16 of them, each rounded down."""
     shrinks = exp_minus(epsilon, BITS)[1]
     exception = math.floor(delta * ONE)
     chances = [0]
@@ -76,9 +76,9 @@ class KeysOnlyPlan(TablePlan):
     epsilon: float
     delta: float
     noise: Noise = field(init=False, repr=False)
-    """The noise of one key's loss: what is drawn here loses no more than a count with it."""
+    """Laplace noise at the epsilon of one key: the draw of a key loses no more than a count with this noise."""
     threshold: int = field(init=False, repr=False)
-    """One fewer than the users whose key comes out more likely than not."""
+    """One less than the first number of users with a chance of one half."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", laplace_noise(1, self.chances.epsilon))
@@ -91,7 +91,7 @@ class KeysOnlyPlan(TablePlan):
 
     @property
     def counts(self) -> str:
-        """There are none."""
+        """Kind of counts: none."""
         return "none"
 
     @property
@@ -100,11 +100,11 @@ class KeysOnlyPlan(TablePlan):
         return self.chances.first(Fraction(1, 2))
 
     def parameters(self) -> dict[str, Any]:
-        """Return what the card says of it."""
+        """Return the parameters on the card."""
         return {"selection": self.selection, "threshold": self.threshold, "per_user": self.per_user}
 
     def draw(self) -> Anything:
-        """Return what it draws, as a charge records it: what the keys of one user come to, and no more is known."""
+        """Return the guarantee of one user's keys together: a charge records no more of this draw."""
         if self.per_user == 1:
             return Anything(rounded_up(self.chances.epsilon), rounded_up(self.chances.delta))
         delta = any_passes(float_up(self.chances.delta), self.per_user)
@@ -123,7 +123,7 @@ class KeysOnlyPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """The number of keys that count, times the chance of a key of one user."""
+        """The bound on keys, times the chance of a key of one user."""
         return self.per_user * self.chances.of(1).up() * (1 + 2.0**-50)
 
     def _because(self) -> str:

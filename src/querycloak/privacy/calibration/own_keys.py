@@ -28,7 +28,7 @@ class Floor(NamedTuple):
 
 @lru_cache(maxsize=1024)  # a plan is solved for to see whether it is the best, and again to be used
 def own_keys(noise: Gaussian, threshold: int, per_user: int, *, equal: bool) -> float:
-    """Return the most likely that any key of one user alone can pass the decision, rounded up (claim 3).
+    """Return the largest probability that any key of one user alone passes the decision, rounded up (claim 3).
 
     equal: the user's keys have equal weights, GRID/sqrt(n) rounded down; else any weights of length GRID.
     """
@@ -71,7 +71,7 @@ def _passing(floor: Floor) -> NDArray[np.float64]:
     tails = _tails(floor.noise.sigma)
     needed = floor.limit + 1 - np.arange(GRID + 1)
     above = tails[np.clip(needed, 0, tails.size - 1)]
-    # Of a limit below the weight: 1 - Pr[Z >= 1 - needed], where the bound on that is too large by 2^-29 at most.
+    # For a limit below the weight: 1 - Pr[Z >= 1 - needed], where the bound on the tail exceeds it by 2^-29 at most.
     below = 1 - tails[np.clip(1 - needed, 0, tails.size - 1)] * (1 - 2.0**-28) + 1e-41
     passing: NDArray[np.float64] = np.where(needed > 0, above, np.minimum(below * (1 + FLOAT_SLACK), 1.0))
     return passing
@@ -79,7 +79,7 @@ def _passing(floor: Floor) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=16)
 def _tails(sigma: float) -> NDArray[np.float64]:
-    """Return upper bounds of Pr[Z >= m] for m = 0, 1, ... as far as they matter."""
+    """Return upper bounds of Pr[Z >= m] for m = 0, 1, ... up to 14 sigma."""
     # Beyond 14 sigma lies less than 1e-42 of the law; sums of 2^18 positive terms are good to 2^-34.
     weights = np.exp(-0.5 * (np.arange(math.ceil(14 * sigma) + 2) / sigma) ** 2)
     from_here = np.cumsum(weights[::-1])[::-1]

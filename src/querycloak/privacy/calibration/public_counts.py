@@ -1,4 +1,6 @@
-"""Counts of public keys: the cut that keeps rows of nobody few, and the noise that a share of a budget buys.
+"""Counts of public keys: the cut that keeps spurious rows few, and the noise that a share of a budget buys.
+
+A spurious row is a row that no user has: a public key of count zero whose noise exceeds the cut.
 
 Proof: methods/sessions/sessions.md, "Pairs of released queries". What is printed follows from noisy numbers alone.
 """
@@ -19,9 +21,9 @@ from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.sampling.randomness import IntArray
 
 SPURIOUS = Fraction(1, 100)
-"""The largest expected number of rows of nobody per printed row."""
-DRAWN_OF_NOBODY = 64
-"""Expected rows of nobody above the lowest cut, at most; with more than 4,096 keys, the root of their number."""
+"""The largest expected number of spurious rows per printed row."""
+DRAWN_SPURIOUS = 64
+"""Expected spurious rows above the lowest cut, at most; with more than 4,096 keys, the root of their number."""
 
 
 @dataclass(frozen=True)
@@ -48,24 +50,24 @@ def public_cut(noise: Noise, keys: int) -> int:
 
 
 @lru_cache(maxsize=65536)
-def expected_of_nobody(noise: Noise, cut: int, keys: int) -> float:
+def expected_spurious(noise: Noise, cut: int, keys: int) -> float:
     """Expected number of keys above the cut, of this many of count zero, rounded up."""
     return keys * noise.tail(cut + 1).up() * (1 + 2.0**-50)
 
 
 def lowest_cut(noise: Noise, keys: int) -> int:
     """The cut above which noisy counts are drawn: a function of noise and number of keys."""
-    return cut_for(noise, keys, max(DRAWN_OF_NOBODY, int(keys**0.5)))
+    return cut_for(noise, keys, max(DRAWN_SPURIOUS, int(keys**0.5)))
 
 
 @lru_cache(maxsize=4096)
 def cut_for(noise: Noise, keys: int, expected: Fraction | int) -> int:
-    """The least cut, 0 or more, above which this many keys of nobody are expected, at most."""
-    return smallest_integer(lambda cut: expected_of_nobody(noise, cut, keys) <= expected, above=-1, first=1)
+    """The least cut, 0 or more, above which at most `expected` of these keys of count zero are expected."""
+    return smallest_integer(lambda cut: expected_spurious(noise, cut, keys) <= expected, above=-1, first=1)
 
 
 def quiet_cut(noisy: IntArray, noise: Noise, keys: int) -> int:
-    """The least cut at which one row of nobody in a hundred printed ones is expected, at most.
+    """The least cut at which at most one spurious row in a hundred printed ones is expected.
 
     noisy: the noisy counts above `lowest_cut`. If no cut fits, it is the one that a single row would need.
     """
@@ -77,7 +79,7 @@ def quiet_cuts(noisy: IntArray, run: IntArray, runs: int, noise: Noise, keys: in
     lowest, highest = lowest_cut(noise, keys), cut_for(noise, keys, SPURIOUS)
     cuts, open_runs = np.full(runs, highest), np.ones(runs, np.bool_)
     for cut in range(lowest, highest):
-        fewest = math.ceil(Fraction(expected_of_nobody(noise, cut, keys)) / SPURIOUS)
+        fewest = math.ceil(Fraction(expected_spurious(noise, cut, keys)) / SPURIOUS)
         quiet = open_runs & (np.bincount(run[noisy > cut], minlength=runs) >= fewest)
         cuts[quiet], open_runs = cut, open_runs & ~quiet
         if not open_runs.any():

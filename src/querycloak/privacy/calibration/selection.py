@@ -225,10 +225,11 @@ def default_selection(
     two_draws: bool = False,
     for_filter: bool = False,
 ) -> str | None:
-    """Return the selection that needs the fewest users for a key if each holds `per_user` keys; it reads no log.
+    """Return multi-round if it brings out a key with fewer users than one draw per key, else None; it reads no log.
 
-    None leaves the choice between Laplace and Gaussian noise to the smaller threshold. tables: the number of tables
-    that share the budget in equal parts. for_filter: as in `plan_tables`.
+    None leaves the choice between Laplace and Gaussian noise to the smaller threshold. per_user: the number of keys of
+    every user in this comparison; None for multi-round with its default bound, wherever the budget admits it. tables:
+    the number of tables that share the budget in equal parts. for_filter: as in `plan_tables`.
     """
     if two_draws:
         return None

@@ -14,7 +14,7 @@ from querycloak.privacy.sampling.noise import Noise
 
 
 class Times(NamedTuple):
-    """At most `per_key` for one key, and `per_user` for all keys of a user."""
+    """Bounds on one user's clicks: at most `per_key` on one key, and `per_user` on all keys."""
 
     per_key: int
     per_user: int
@@ -25,7 +25,7 @@ class Times(NamedTuple):
 
     @property
     def squared(self) -> int:
-        """The most that the squares of what a user adds can sum up to."""
+        """Largest sum of squares of one user's contributions to the counts."""
         return self.per_key * self.per_user
 
 
@@ -33,8 +33,9 @@ class TablePlan(ABC):
     """Selection and counts of the keys of one table (partition selection), with their guarantee.
 
     A plan is public: it follows from a budget or from explicit noise, never from a log. `noise` is added to the count
-    or weight of a key, which must then exceed `threshold`, in the plan's own units. `per_user` is the contribution
-    bound: the number of keys of one user that count.
+    or weight of a key, which must then exceed `threshold`, in the plan's own units; keys without counts are drawn by
+    their chances instead (`KeysOnlyPlan`). `per_user` is the contribution bound: the number of keys of one user that
+    count.
     """
 
     noise: Noise
@@ -46,12 +47,12 @@ class TablePlan(ABC):
     @property
     @abstractmethod
     def selection(self) -> str:
-        """Kind of selection: laplace, gaussian, weighted or multi-round."""
+        """Kind of selection: laplace, gaussian, truncated-geometric, weighted or multi-round."""
 
     @property
     @abstractmethod
     def counts(self) -> str:
-        """Kind of counts, as on the card: one-draw, fresh-draw or weighed."""
+        """Kind of counts, as on the card: one-draw, fresh-draw, weighed, or none."""
 
     @property
     def enough_users(self) -> int:
@@ -69,11 +70,11 @@ class TablePlan(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return what the card says of it."""
+        """Return the parameters on the card."""
 
     @abstractmethod
     def draw(self) -> Draw:
-        """Return what it draws, as a charge records it for composition."""
+        """Return its draws, as a charge records them for composition."""
 
     @abstractmethod
     def gain(self, keys: int) -> Fraction:

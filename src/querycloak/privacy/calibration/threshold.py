@@ -171,7 +171,7 @@ def _least_sigma(epsilon: float, delta: float, changed: int) -> float:
 
 
 def spend_of(epsilon: float, delta: float) -> GaussianRounds:
-    """Return what a release of this budget may take of a Gaussian limit: one half of delta for noise, one for keys."""
+    """Return the share of a Gaussian limit that a budget stands for: half of delta for noise, half for own keys."""
     half = float(stated(delta) / 2)
     return GaussianRounds(largest_loss(epsilon, half * (1 - 1e-9)), half)
 

@@ -147,7 +147,7 @@ class WeightedPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """The mean number of claim 6 in selection.md, or the sum of claim 3, which is at least that of the chances."""
+        """With rounds of keys the mean of claim 6 in selection.md; else the sum of claim 3 (an upper bound)."""
         if floors := _floors(self.scouts):
             return mean_own_keys([*floors, Floor(self.noise, self.threshold)], self.per_user)
         own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)

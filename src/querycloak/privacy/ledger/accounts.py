@@ -24,7 +24,7 @@ SERIES = "series"
 """Method of a charge that pays for several releases, and the accounting of these."""
 _DIGITS = 4
 _FIRST = user_guarantee(1.0, 1e-6, "an example")
-"""The guarantee of the releases that `left_in_words` counts where nothing was charged."""
+"""Guarantee of the releases that `left_in_words` counts before the first charge."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Charge:
 
     @property
     def status(self) -> str:
-        """State of the release: made or not."""
+        """State of the release: made or not; of a series, how many releases were begun."""
         if self.method == SERIES:
             return f"{self.taken} of {self.parameters['releases']} releases begun"
         return "released" if self.releases else "no release"
@@ -117,7 +117,7 @@ class Account:
         )
 
     def composed(self, at_delta: float | None = None) -> "Composed":
-        """All charges together, by sums and by privacy-loss distributions; the limit is about the sums alone."""
+        """All charges together, by sums and by privacy-loss distributions; the latter never decide what is refused."""
         from querycloak.privacy.accounting.composition import composed
         from querycloak.privacy.accounting.draws import losses_of
         from querycloak.privacy.accounting.privacy_loss import Losses
@@ -137,7 +137,7 @@ class Account:
 
     @property
     def left_in_words(self) -> str | None:
-        """Remaining budget in terms of the next release: one like the last, or of (1, 1e-6) before the first."""
+        """Remaining budget as a number of releases: of a plan, else like the last, else of (1, 1e-6); None if free."""
         paid = [charge for charge in self.charges if charge.guarantee.kind != "syntactic"]
         planned = sum(charge.releases_left for charge in self.charges)
         if planned:

@@ -183,7 +183,7 @@ class Spending:
             last = "SELECT coalesce(max(number), 0) FROM spendings WHERE charge = ?"
             number, mark = connection.execute(last, (campaign.charge,)).fetchone()[0] + 1, secret_key()[:MARK]
             connection.execute("INSERT INTO spendings VALUES (?, ?, ?)", (campaign.charge, number, mark))
-        # After the record: a process that dies in between has a record that is newer than the ledger, and spent it.
+        # After the record: if the process dies in between, the record is newer than the ledger and the queries spent.
         self._ledger.note_spending(campaign.charge, number, mark)
         return allowed
 

@@ -16,7 +16,7 @@ from querycloak.privacy.ledger.sqlite import version_of
 
 
 def kept_rows(table: str) -> tuple[str, str]:
-    """The rules that refuse to remove or change rows of a table."""
+    """The triggers that refuse to remove or change rows of a table."""
     stay, keep = (
         f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{table} stay'); END"
         for name, event in (("stay", "DELETE"), ("keep", "UPDATE"))

@@ -25,7 +25,7 @@ from querycloak.sentence import Action
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
 
 RUN = "run"
-"""Parameter of a charge: the random name that only this charge has, on the card of its release, too."""
+"""Parameter of a charge: the random name of its run, which also stands on the card of its release."""
 
 
 class Ledger(LedgerReader):
@@ -182,7 +182,7 @@ class Ledger(LedgerReader):
         if row is None or json.loads(row[0]).get(RUN) != run or not begun:
             raise ChargeGone(
                 f"the ledger {str(self.path)!r} does not hold charge {charge} of this run any more: {problem}; "
-                "what was drawn is not published; put the ledger back that was charged, and release again"
+                "what was drawn is not published; put back the ledger that was charged, and release again"
             )
 
     def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:

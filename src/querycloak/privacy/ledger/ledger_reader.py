@@ -1,6 +1,6 @@
-"""The tables of a ledger, version by version, and its answers: accounts, limits, signs of changes (ledger.md).
+"""The tables of a ledger, version by version, and all that reads it: accounts, limits, signs of changes (ledger.md).
 
-Nothing here writes to it.
+Nothing in this module writes to the ledger.
 """
 
 import os
@@ -30,7 +30,7 @@ FIRST_TABLES = (
     "CREATE TRIGGER charges_stay BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
     "CREATE TRIGGER charges_keep BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
 )
-# Since version 2: where a release was about to be when its charge was last heard of.
+# Since version 2: the folder that a release was about to have, until its charge is completed.
 SECOND_TABLES = (
     """CREATE TABLE announced (charge INTEGER NOT NULL REFERENCES charges, digest TEXT NOT NULL,
        folder TEXT NOT NULL, PRIMARY KEY (charge, digest))""",
@@ -92,7 +92,7 @@ class LedgerReader:
         return Action(call, ("querycloak", "ledger", "set", *words))
 
     def how_to_show(self) -> Action:
-        """Advice: the command that shows this ledger, also with releases that it does not know of yet."""
+        """The call and the command that show this ledger, after completing charges whose releases are in place."""
         call = f"querycloak.releases.folder.reconcile({self._call()})"
         return Action(call, ("querycloak", "ledger", "show", *self._option()))
 
@@ -111,7 +111,7 @@ class LedgerReader:
         return account
 
     def trusted(self, population: str) -> Account:
-        """The account in a ledger that can be charged and that nothing else has changed; else an InputError."""
+        """The account; an InputError if other software changed the ledger, or if it is on a network file system."""
         check_population(population)
         self._file.check_place()
         with self._file.reading() as connection:
@@ -123,7 +123,7 @@ class LedgerReader:
         signs = journal.problems(connection) if version_of(connection) >= 3 else []
         if signs:
             raise InputError.of(
-                "the ledger {path!r} was changed by other means than querycloak, so it pays for nothing: "
+                "the ledger {path!r} was changed by other means than querycloak, so nothing can be charged to it: "
                 "{sign}{more}; {verify} lists all signs; {restore}",
                 path=str(self.path),
                 sign=signs[0],
@@ -133,7 +133,7 @@ class LedgerReader:
             )
 
     def announced(self) -> tuple[tuple[int, str, Path], ...]:
-        """Charges that were never completed, with the digest of a card and the folder where it was about to be."""
+        """Charges that were never completed, each with the digest of its card and the folder announced for it."""
         with self._file.reading() as connection:
             if version_of(connection) < 2:
                 return ()

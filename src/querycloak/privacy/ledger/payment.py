@@ -30,15 +30,15 @@ Counted = TypeVar("Counted")
 
 @dataclass(frozen=True)
 class Accounting:
-    """The charge that paid for a release, or that there was none."""
+    """The charge that paid for a release; population and charge are None if none did."""
 
     population: str | None = None
     charge: int | None = None
     run: str | None = None
-    """Random name that only this charge has; None for charges of earlier versions, which have none."""
+    """Random name of the run, which no other charge has; None for charges of earlier versions."""
     taken: int = field(default=0, repr=False, compare=False)
     """Number of this release in a series; 0 if its charge pays for no series. Not on the card."""
-    # Where to note that the release was made; a release loaded again has none.
+    # The ledger that records the completion; None for a release that was loaded.
     ledger: Ledger | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ NOT_ACCOUNTED = Accounting()
 
 @dataclass(frozen=True)
 class Bill:
-    """Cost of a release, and the ledger's notes on it.
+    """Cost of a release, and what the ledger records of it.
 
     campaign: how many queries of each user one charge pays for, in one release or in several; None if the charge pays
     for one release alone. same_terms: whether an earlier charge with these parameters began the same campaign; None if
@@ -201,10 +201,10 @@ class Payment(ABC):
 
 
 class NobodyPays(Payment):
-    """There is no ledger: the card will say so."""
+    """Payment without a ledger: the card says "not accounted"."""
 
     def check(self) -> None:
-        """No release is refused."""
+        """Refuse nothing; there is no account."""
 
     def _pay(self, counted: Counted) -> Paid[Counted]:
         return Paid(NOT_ACCOUNTED, counted)
@@ -213,7 +213,7 @@ class NobodyPays(Payment):
 class ChargePayment(Payment):
     """One charge for one release.
 
-    run: a random name for the run that pays, kept by whoever starts it again after it was killed. The charge of that
+    run: a random name for the run that pays; the caller keeps it to start a killed run again. The charge of that
     run then pays for its second try, as long as no release came of it (ledger.md, "Drawn again"). None: a new name.
     """
 
@@ -331,7 +331,7 @@ def accounting_of(ledger: Ledger, population: str) -> str:
 
 
 def payment_of(ledger: Ledger | None, population: str | None, bill: Bill, run: str | None = None) -> Payment:
-    """Payment of a release with this bill: none, a charge, or a campaign."""
+    """Payment of a release with this bill: none, a charge, a campaign, or one release of a series."""
     if ledger is None and population is None:
         return NobodyPays()
     if ledger is None or population is None:

@@ -1,6 +1,6 @@
 """SQLite files of querycloak: creation, recognition, transactions, and upgrade of older versions.
 
-Both books, the ledger and the spending record, are such files (ledger.md: durability, foreign and damaged files).
+The ledger and the spending record are such files (ledger.md: durability, foreign and damaged files).
 """
 
 import os

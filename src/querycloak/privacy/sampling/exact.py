@@ -79,7 +79,7 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
 
 
 class Chance:
-    """A probability whose binary digits are certain, as many as anybody asks for.
+    """A probability whose binary digits are certain, to any number of digits.
 
     `bounds(bits)` returns a lower bound and an upper one that is not reached, in units of 2^-bits; they close
     in as bits grow.

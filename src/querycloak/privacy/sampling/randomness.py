@@ -1,4 +1,4 @@
-"""The only source of random numbers: noise from OpenDP, all else from the operating system's generator.
+"""The only source of random numbers: OpenDP's noise, and draws by inversion of the operating system's random bits.
 
 Nothing here rounds: every draw has exactly the law that it names (proofs in histogram.md, claim 6).
 """
@@ -41,7 +41,7 @@ Survival = Noise | RareEvents
 class Randomness:
     """Exact random draws; with a seed, repeatable and therefore not private.
 
-    Every public method refuses to draw, however little it is asked for, before a release is paid (privacy/order.py).
+    Every public method that draws raises OrderError before a running release is paid, also for 0 draws (order.py).
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -110,17 +110,17 @@ class Randomness:
         return draws
 
     def _searched(self, noise: Gaussian, start: int, word: int) -> int:
-        """Return what the table of boundaries gives, without the table: for few draws, only some are computed."""
+        """Return one draw by bisection: a few boundaries are computed instead of the whole table."""
         low, high = 0, 1
         while (boundary := noise.survives(start, high).floor(WORD)) > word:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            found = noise.survives(start, middle).floor(WORD)
-            if found > word:
+            digits = noise.survives(start, middle).floor(WORD)
+            if digits > word:
                 low = middle
             else:
-                high, boundary = middle, found
+                high, boundary = middle, digits
         return start + (low if boundary < word else self._with_more_digits(noise, start, word, WORD))
 
     def _with_more_digits(self, noise: Survival, start: int, word: int, bits: int) -> int:
@@ -153,7 +153,7 @@ class Randomness:
         return happened
 
     def _rare(self, n: int, chance: Chance) -> int:
-        """Return the same by inversion, in parts of which few are expected: n bits would be too many to read."""
+        """Return the same by inversion, in parts with few expected events: n bits would be too many to read."""
         parts = (self._inverted(RareEvents(size, chance), 0, number) for size, number in share_out(n, chance))
         return int(sum(part.sum() for part in parts))
 
@@ -278,7 +278,7 @@ def _popcount(block: bytes) -> int:
 
 
 def random_name() -> str:
-    """A name that nobody else takes, for a run that may go on in another process."""
+    """A random name that no other run has, for a run that may go on in another process."""
     return os.urandom(16).hex()
 
 

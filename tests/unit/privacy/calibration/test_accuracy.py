@@ -21,8 +21,8 @@ from querycloak.privacy.calibration.accuracy import (
     TableAccuracy,
     at_least,
     margin,
-    rows_of_nobody,
     rows_of_one_user,
+    spurious_rows,
     within,
 )
 from querycloak.privacy.calibration.histogram import release
@@ -166,12 +166,12 @@ def test_what_hits_is_within_both_numbers(noise: Noise, threshold: int, users: i
         assert route.users(LIKELY).high <= users
 
 
-def test_rows_of_nobody_and_of_one_user() -> None:
+def test_spurious_rows_and_of_one_user() -> None:
     # b = 1, K = 5, one own key each: q^5/(1+q) = 4.93e-3 (histogram.md).
     assert rows_of_one_user(Laplace(1.0), 5, 1) == pytest.approx(4.93e-3, rel=1e-3)
-    assert rows_of_nobody(Laplace(1.0), 5, 1000) == pytest.approx(1000 * math.exp(-6) / (1 + math.exp(-1)), rel=1e-9)
+    assert spurious_rows(Laplace(1.0), 5, 1000) == pytest.approx(1000 * math.exp(-6) / (1 + math.exp(-1)), rel=1e-9)
     drawn = release([], Laplace(1.0), 5, Randomness(3), zeros=1000, runs=400)
-    assert not surprising(drawn.count.size, 400_000, rows_of_nobody(Laplace(1.0), 5, 1000) / 1000)
+    assert not surprising(drawn.count.size, 400_000, spurious_rows(Laplace(1.0), 5, 1000) / 1000)
 
 
 def test_ranges_are_written_and_read() -> None:

@@ -170,7 +170,7 @@ def test_the_journal_covers_costs_and_terms(ledger: Ledger, statement: str) -> N
     assert ledger.verify() == []
     edited(ledger, statement)
     assert [sign for sign in ledger.verify() if "rule" not in sign]
-    with pytest.raises(InputError, match="pays for nothing"):
+    with pytest.raises(InputError, match="nothing can be charged to it"):
         spend(ledger, monthly())
 
 

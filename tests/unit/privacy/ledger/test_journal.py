@@ -62,7 +62,7 @@ def test_an_edit_of_any_column_of_a_charge_is_found_and_the_ledger_pays_no_more(
         lambda: ledger.trusted("shop"),
     ]
     for call in calls:
-        with pytest.raises(InputError, match="so it pays for nothing: charge 2 is missing or was changed"):
+        with pytest.raises(InputError, match="so nothing can be charged to it: charge 2 is missing or was changed"):
             call()
     assert len(ledger.show("shop")[0].charges) == (2 if column == "population" else 3)
 
