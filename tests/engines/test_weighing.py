@@ -26,7 +26,7 @@ from querycloak.methods.keys.weighted_selection import (
     digested,
 )
 from querycloak.privacy.calibration.selection import plan_tables
-from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan
+from querycloak.privacy.calibration.weighted import ENOUGH, FULL_INTEREST, GRID, PreselectionRound, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.privacy.sampling.randomness import Randomness
 
@@ -273,6 +273,66 @@ def test_how_often_a_key_of_one_user_passes(duckdb_engine: Engine, threshold: in
     hidden = plan.noise.tail(1).up()  # 1 + noise < 1
     assert abs(without - hidden * len(found)) < 5.5 * math.sqrt(hidden * (1 - hidden) * len(found))
     assert all(count is None or count >= 1 for count in found.values())
+
+
+def test_how_often_a_key_of_one_user_passes_all_rounds(duckdb_engine: Engine) -> None:
+    """60,000 users with one own key and its own part, weight 256 in every round: the chance of claim 6.
+
+    A round with half of its noise, one that is left out, a floor that is too low by one, the same noise for all keys
+    and a round that own keys need not pass would each let another number pass.
+    """
+    scouts = (
+        PreselectionRound(Gaussian(2.0), 257, "query"),
+        PreselectionRound(Gaussian(2.5), 257),
+        PreselectionRound(Gaussian(3.0), 257),
+    )
+    plan = WeightedPlan(scouts, Gaussian(2.0), 256, 1, Gaussian(2.0), 1, 1.0, 0.1)
+    users = 60_000
+    held = [(f"u{user}", f"own {user}") for user in range(users)]
+    rounds = [*((scout.noise, scout.floor) for scout in scouts), (plan.noise, plan.threshold)]
+    chance = math.prod(noise.tail(limit + 1 - GRID).up() for noise, limit in rounds)
+    deviation = math.sqrt(users * chance * (1 - chance))
+    changed = [
+        Gaussian(1.5).tail(2).up() / Gaussian(3.0).tail(2).up(),
+        Gaussian(3.0).tail(1).up() / Gaussian(3.0).tail(2).up(),
+    ]
+    assert users * chance * min(abs(each - 1) for each in changed) > 8 * deviation  # half of the noise, a lower floor
+    assert abs(len(released(duckdb_engine, held, plan)) - users * chance) < 5.5 * deviation
+
+
+def test_interest_follows_noisy_weights(duckdb_engine: Engine) -> None:
+    """Of 20,000 equal weights half look heavy: had the exact weight decided, all would have one interest."""
+    plan = WeightedPlan((), Gaussian(50.0), 1000, 4, None, 4, 1.0, 0.1)
+    scout = PreselectionRound(Gaussian(50.0), -(10**6))
+    enough, number = int(plan.threshold * ENOUGH), 20_000
+    loads = pa.table(
+        {
+            "digest": [f"{place:032x}" for place in range(number)],
+            "n": pa.array([enough] * number, pa.int64()),
+            "known": pa.array([FULL_INTEREST] * number, pa.int64()),
+        }
+    )
+    selection = WeightedSelection.of(duckdb_engine, table(duckdb_engine, [("u", "key")]), KEY, plan)
+    known = selection._preselected(loads, scout, Randomness(seed=6))["known"].to_numpy()
+    less = scout.noise.tail(1).up()
+    assert abs((known < FULL_INTEREST).sum() - number * less) < 5.5 * math.sqrt(number * less * (1 - less))
+    assert len(np.unique(known)) > 50
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_every_round_can_give_up_everything(duckdb_engine: Engine, place: int) -> None:
+    held = [(f"u{user}", f"key {user % 3}") for user in range(300)]
+    floors = [10**7 if place == other else -(10**7) for other in range(3)]
+    parts = ("query", None, None)
+    scouts = tuple(PreselectionRound(Gaussian(50.0), floor, part) for floor, part in zip(floors, parts, strict=True))
+    plan = WeightedPlan(scouts, Gaussian(50.0), 2560, 4, Gaussian(2.0), 4, 1.0, 0.1)
+    assert released(duckdb_engine, held, plan) == {}
+
+
+def test_digests_are_as_long_as_the_proof_needs() -> None:
+    """m keys and parts of a user, N of the log: k = m N / 16^digits is below the rest of the slack (selection.md)."""
+    keys, parts, others = 10**6, 10**7, 10**12
+    assert (keys + parts) * others / 16**DIGITS < 4e-20
 
 
 def test_what_scouts_give_up_does_not_come_out(duckdb_engine: Engine) -> None:
