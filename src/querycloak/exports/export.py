@@ -81,7 +81,7 @@ def exports() -> dict[str, Export]:
 
 
 def _loaded(entry: EntryPoint) -> Export:
-    """A format of another package; a failure to import it is said when the format is used."""
+    """A format of another package; a failure to import it is raised when the format is used."""
 
     def write(release: Release, output: Output, grades: str, levels: int) -> None:
         problem = ""

@@ -1,4 +1,4 @@
-"""The entry for OpenDP's registry of deployments: YAML with its field names, as far as we know what to write.
+"""The entry for OpenDP's registry of deployments: YAML with the registry's field names.
 
 Field names, enumerations and tiers follow the registry's published schema (opendp/deployments-registry-data).
 """

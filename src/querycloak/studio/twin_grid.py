@@ -140,7 +140,7 @@ def curve_of(need: str, users: int, searches_per_user: float) -> Curve:
 
 
 def _between(places: Sequence[float], value: float) -> tuple[int, int, float]:
-    """Neighbours of a value on an axis, and how far it lies between them on a log scale; ends are kept."""
+    """Neighbours of a value on an axis, and its place between them on a log scale; beyond an end, that end."""
     at = bisect_right(places, value) - 1
     if at < 0:
         return 0, 0, 0.0
