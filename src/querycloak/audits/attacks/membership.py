@@ -130,7 +130,7 @@ def _ratios(counts: TestedKeys, added: Contributions, without: Floats, law: Law)
 
 def _law(tables: Sequence[TestedKeys]) -> Law:
     """The law of one table, of as many releases as there are."""
-    # A row that nobody holds shows that rows may come out by themselves.
+    # A spurious row, which no user has, shows that rows may come out without a user.
     own = not any(bool(((table.true == 0) & (table.published > 0)).any()) for table in tables)
     return Law(_fitted(np.concatenate([table.published - table.true for table in tables])), own)
 
