@@ -43,7 +43,7 @@ class Output:
         self.written.append(place)
 
     def _make_folder(self) -> None:
-        """Make the folder; one that is there by now is somebody else's."""
+        """Make the folder; refuse one that appeared since the check."""
         try:
             self.path.mkdir()
         except FileExistsError:

@@ -129,5 +129,6 @@ def _composition(release: Release) -> str:
     if release.accounting.charge is None:
         return "This release alone; it was not accounted with others about the same people."
     return (
-        "Basic composition with other releases about the same population, in a ledger that is charged before the draw."
+        "Composed with other releases about the same population in a ledger that is charged before the draw: by sums of "
+        "epsilon and delta, or, under Gaussian accounting, of squared losses and additive deltas."
     )

@@ -1,6 +1,6 @@
 """Rows that come out of synthetic twins at a grid of sizes and budgets: measured beforehand, interpolated in between.
 
-`scripts/make_twin_grid.py` writes `twin_grid.json` anew. No log of anybody's is read, so a choice by these figures
+`scripts/make_twin_grid.py` writes `twin_grid.json` anew. No real log is read, so a choice by these figures
 tells nothing about the people in a log.
 """
 
