@@ -129,6 +129,6 @@ def _composition(release: Release) -> str:
     if release.accounting.charge is None:
         return "This release alone; it was not accounted with others about the same people."
     return (
-        "Composed with other releases about the same population in a ledger that is charged before the draw: by sums of "
-        "epsilon and delta, or, under Gaussian accounting, of squared losses and additive deltas."
+        "Composed with other releases about the same population in a ledger that is charged before the draw: by sums "
+        "of epsilon and delta or, under Gaussian accounting, of squared losses and additive deltas."
     )
