@@ -67,7 +67,7 @@ def near(table: pa.Table, expected: Mapping[Any, int], number: str, margin: int 
     released = {tuple(row[name] for name in names): row[number] for row in table.to_pylist()}
     assert set(expected) <= set(released)
     alone = [count for key, count in released.items() if key not in expected]
-    assert len(alone) <= 3, "at most one row that nobody holds is expected"
+    assert len(alone) <= 3, "at most one spurious row is expected"
     assert all(count <= margin for count in alone)
     for key, count in expected.items():
         assert abs((released[key] or 0) - count) <= margin, key

@@ -71,7 +71,7 @@ class Risk:
 
 
 def risk(main: Share, control: Share) -> Risk:
-    """Return the risk; below 0 is 0."""
+    """Return (main - control) / (1 - control) with its 95 % interval, all cut to 0 to 1."""
     value = _residual(main.value, control.value)
     centre = _residual(main.centre, control.centre)
     left = max(1 - control.centre, 1e-12)
@@ -141,7 +141,7 @@ class Finding:
 
     @classmethod
     def missing(cls, why: str, setting: str | None = None) -> Finding:
-        """Not available, which is not 0."""
+        """A finding without a result: its numbers are None, not 0."""
         return cls(setting=setting, why=why)
 
 

@@ -55,7 +55,7 @@ class NameIndex:
     def fitting(self, known: Numbers, *, released_only: bool = False) -> Fitting:
         """By row of known texts: the number of names that hold all of them (2 stands for more), and one of these names.
 
-        released_only: texts that nobody holds are left out of the question; without any other nobody fits.
+        released_only: known texts without any name are ignored; if all are, no name fits.
         """
         number, one = np.zeros(len(known), np.int64), np.full(len(known), -1, np.int64)
         _fit(self.starts, self.name, known, released_only, number, one)

@@ -160,7 +160,7 @@ def row_of(release: Target, attack: str, finding: Finding) -> dict[str, Any]:
 
 
 def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> list[Attack]:
-    """The attacks asked for, all if none is; an attack that is named must have what it needs."""
+    """The attacks by name, all if None; refuses a named attack that lacks its input or its extra."""
     if attacks is None:
         return attacks_named()
     checked: list[Attack] = []
@@ -204,7 +204,7 @@ _COLUMNS = ("user", "query", "url", "time")
 
 
 def log_baselines(knowledge: AuditData) -> Iterator[Target]:
-    """The three, one after another: each is made when its turn comes."""
+    """The log itself, the log under other names and plain k-anonymity, each made when its turn comes."""
     yield original(knowledge)
     yield pseudonyms(knowledge)
     yield k_anonymity(knowledge)

@@ -86,7 +86,7 @@ def audit_releases(
 
 
 def show_audit(audit: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:
-    """Print the rows, or tables of what matters most in them; an alarm ends it with a failed check."""
+    """Print the rows, or tables of the main ones; raise CheckFailed for alarms."""
     if as_json:
         print_json(audit.to_json(), allow_nan=False)
     elif not quiet:
@@ -135,7 +135,7 @@ def _lines(row: dict[str, Any], name: str) -> Iterator[str]:
 
 
 def _number(value: float | None) -> str:
-    """Four digits, without the 0 that all shares begin with."""
+    """Four digits, without the 0 before the point; - for None."""
     if value is None:
         return "-"
     return "1" if value == 1 else f"{value:.4f}".removeprefix("0")

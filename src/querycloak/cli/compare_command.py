@@ -99,7 +99,7 @@ def truth_beside(logs: Sequence[str]) -> Path | None:
 
 
 def show_comparison(comparison: Comparison, *, as_json: bool, quiet: bool) -> None:
-    """Print a short table and the page's place; what could not be made ends it with a failed check."""
+    """Print a short table and the page's place; raise CheckFailed for missing releases and for alarms."""
     from querycloak.cli.terminal import console
     from querycloak.comparison.comparison_folder import PAGE
     from querycloak.comparison.comparison_summary import summary_of
@@ -116,7 +116,7 @@ def show_comparison(comparison: Comparison, *, as_json: bool, quiet: bool) -> No
 
 
 def raise_failures(comparison: Comparison) -> None:
-    """End with a failed check if a release could not be made, or shows what must not be."""
+    """Raise CheckFailed if a release could not be made, or if an attack raised an alarm."""
     failed = list(comparison.failures)
     problems = [f"{', '.join(failed)} could not be made; the page and the tables say why"] if failed else []
     if problems or comparison.alarms:

@@ -88,7 +88,7 @@ def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
 
 
 def _rows(summary: Summary) -> Iterator[str]:
-    """Five released rows of each method."""
+    """Up to five rows of one table of each release."""
     from querycloak.pages.shown_text import shown_text
 
     yield "Five released rows of each:"
@@ -113,7 +113,7 @@ def _cell(value: Any) -> str:
 
 
 def _secret(summary: Summary) -> Iterator[str]:
-    """A planted secret that the published rule let out."""
+    """A planted secret that the published rule released, or the sentence that it released none."""
     from querycloak.comparison.comparison_plan import PAPER_AFFINITY
 
     published = next((each for each in summary.made if each.name == PAPER_AFFINITY.name), None)
@@ -151,7 +151,7 @@ def _completed(target: Path) -> Iterator[str]:
 
 
 def _unasked(phrases: Path, queries: Path) -> str | None:
-    """The most frequent beginning, of most words, that begins no released query; None if there is none."""
+    """The longest released beginning, then the most frequent, that begins no released query; None if there is none."""
     import pyarrow.compute as pc
 
     from querycloak.methods.evidence import load

@@ -22,7 +22,7 @@ _WIDTH, _SHOWN, _LONGEST = 80, 20, 1000
 def diff(
     before: Annotated[Path, typer.Argument(metavar="RELEASE", help="The earlier release folder.")],
     after: Annotated[Path, typer.Argument(metavar="RELEASE", help="The later release folder.")],
-    fdr: Annotated[float, typer.Option(help="Expected share of reported changes that are noise.")] = 0.05,
+    fdr: Annotated[float, typer.Option(help="Largest expected share of noise among the reported changes.")] = 0.05,
     picture: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a page with a picture of the changes, too.")
     ] = None,

@@ -118,7 +118,7 @@ def evaluated_publicly(
 
 
 def show_evaluation(evaluation: Evaluation, *, as_json: bool) -> None:
-    """Print the rows, or tables of what matters most in them."""
+    """Print the rows, or tables of the main ones."""
     if as_json:
         print_json(evaluation.to_json(), allow_nan=False)
         return

@@ -80,7 +80,7 @@ class Acceptance(NamedTuple):
 
     @property
     def line(self) -> str:
-        """In a sentence."""
+        """The answer as a sentence."""
         if self.reason is not None:
             return f"ledger: would be refused: {self.reason}"
         times = "" if self.more is None else f"; the limit admits about {self.more:,} such releases"
@@ -195,7 +195,7 @@ def _shown(value: object) -> str:
 
 
 def _number(guarantee: Guarantee, number: float | None) -> str | None:
-    """A number of a guarantee; one that covers a single step is no limit, and is not shown as if it were."""
+    """A number of a guarantee; "none for the whole release" if it covers one step only; None if there is none."""
     if number is None:
         return None
     return shown_up(number) if guarantee.covers_release else "none for the whole release"

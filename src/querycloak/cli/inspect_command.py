@@ -84,10 +84,10 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
 
 
 def _format_of(log: SearchLog) -> str:
-    """The format, and how one knows."""
+    """The format, and whether it was named, recognised or guessed."""
     if log.recognised.doubt is not None:
         return f"{log.format} (guessed: not all of its first lines fit)"
-    return log.format if log.recognised.named else f"{log.format} (told by its lines)"
+    return log.format if log.recognised.named else f"{log.format} (recognised by its lines)"
 
 
 def _figures(figures: Sequence[tuple[str, str]]) -> object:

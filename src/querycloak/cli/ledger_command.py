@@ -201,7 +201,7 @@ def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
     line = "  {:<16}  {:<11}  {:<14}  {:>8}  {:>9}  {}"
     yield line.format("made (UTC)", "method", "kind", "epsilon", "delta", "").rstrip()
     for charge in charges:
-        # A rule that bounds nothing costs nothing, which is not the same as costing 0.
+        # A rule without a privacy guarantee costs nothing; a 0 would read as perfect privacy.
         counts = charge.guarantee.kind != "syntactic"
         epsilon, delta = (shown_up(float(charge.epsilon)), shown_up(float(charge.delta))) if counts else ("-", "-")
         made = charge.made[:16].replace("T", " ")

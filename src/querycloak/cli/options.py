@@ -95,7 +95,7 @@ class Reading(OptionGroup):
         ),
     ] = None
     attributes: Annotated[
-        str | None, typer.Option(help="Columns to keep beside ours, with commas, such as country,device.")
+        str | None, typer.Option(help="Other columns to keep, with commas, such as country,device.")
     ] = None
     encoding: Annotated[
         str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")
@@ -181,7 +181,7 @@ class Reading(OptionGroup):
     def open(
         self, logs: list[str], *, quiet: bool, out: Path | None = None, all_columns: bool = False
     ) -> Iterator[SearchLog]:
-        """The log, with a progress bar while it is read; `out` is the place that will be written."""
+        """The log, with a progress bar while it is read. out: the place to write, refused inside a log's folder."""
         from querycloak.cli.terminal import files_progress, reading_progress
         from querycloak.memory_limits import engine_memory, require_addresses
 

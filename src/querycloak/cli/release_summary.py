@@ -174,7 +174,7 @@ def show_explanation(explained: Explained, *, as_json: bool) -> None:
 
 
 def explanation_lines(explained: Explained) -> Iterator[str]:
-    """The verdict, the concepts, and the neighbourhood: darker is a higher degree, a mark joins queries alike."""
+    """The verdict, the concepts, and the neighbourhood: darker is a higher degree, a dot marks similar queries."""
     at_least = "at least " if explained.degree == explained.most else ""
     verdict = "comes out" if explained.released else "does not come out"
     yield f"{explained.query}"
@@ -197,7 +197,7 @@ def explanation_lines(explained: Explained) -> Iterator[str]:
 
 _WHY = {
     "a word has too few users": "one of its words has fewer users than --min-word-users: dropped",
-    "no concepts": "it holds no concept, so its own users are all that counts",
+    "no concepts": "it has no concept, so only its own users count",
 }
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def report(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
     out: Annotated[Path | None, typer.Option(help="The folder for public.html and private.html.")] = None,
-    evaluation: Annotated[Path | None, typer.Option(help="What `evaluate --out` wrote about this release.")] = None,
+    evaluation: Annotated[Path | None, typer.Option(help="The file of `evaluate --out` for this release.")] = None,
     audit: Annotated[
-        list[Path] | None, typer.Option(help="What `audit release --out` or `audit method --json` wrote.")
+        list[Path] | None, typer.Option(help="A file of `audit release --out` or `audit method --json`.")
     ] = None,
     measured_on: Annotated[
         Path | None, typer.Option(help="The release made from TRAIN, same options, that was evaluated and attacked.")
@@ -28,7 +28,7 @@ def report(
         Path | None, typer.Option(help="The ledger that paid; $QUERYCLOAK_LEDGER, if set, if not given.")
     ] = None,
     publishable: Annotated[
-        Path | None, typer.Option(help="What `evaluate --publishable --out` wrote (.json); both pages show it.")
+        Path | None, typer.Option(help="The .json file of `evaluate --publishable --out`; both pages show it.")
     ] = None,
     about: Annotated[Path | None, typer.Option(help="TOML file: owner, contact, purpose, approved_by ...")] = None,
     to: Annotated[

@@ -39,7 +39,7 @@ def run_and_exit(command: Callable[[], object]) -> None:
     _open_standard_streams()
     _collect_garbage_rarely()
     _own_process.set()
-    # What threads and destructors of libraries have to say may quote the log; what matters is raised where it matters.
+    # Messages of threads and destructors of libraries may quote the log; errors of our own work are raised there.
     sys.unraisablehook = lambda _: None
     threading.excepthook = lambda _: None
     handle_signals()

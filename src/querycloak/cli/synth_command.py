@@ -70,7 +70,7 @@ def crowd_asked_for(users: int | None, seed: int | None, preset: str | None) -> 
 def make_log(
     out: Path, crowd: Preset, *, truth: bool, threads: int | None, check: bool, as_json: bool, quiet: bool
 ) -> None:
-    """Write the log, say so, and compare it with AOL's if asked to."""
+    """Write the log and print where; compare it with AOL's if `check`."""
     from querycloak.synthetic.log_writer import synthesize
 
     if threads is not None:
@@ -127,7 +127,7 @@ def show_check(written: Written, *, as_json: bool) -> None:
         print_json({**_facts(written), "figures": values, "not held": failed})
     else:
         print_lines(lines)
-        sys.stdout.write("Without a range: depends on a log's size, and this one is not held to it.\n")
+        sys.stdout.write("No range: the figure depends on a log's size, and is not required at this size.\n")
     if failed:
         raise CheckFailed(f"{len(failed)} of AOL's figures are not held{'' if as_json else ': those with an !'}")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEAKS = (
     "PRIVATE OUTPUT: yields on this log. Of a private log, a bound chosen by them\n"
     "reveals something that no budget covers: use --max-keys-per-user auto instead.\n"
-    "If the log is public or made up, say --public."
+    "If the log is public or synthetic, say --public."
 )
 _BAR = 12
 
@@ -35,7 +35,7 @@ def tune(
     log: options.Logs,
     *,
     public: Annotated[
-        bool, typer.Option("--public", help="State that the log is public or invented, so its figures may be shown.")
+        bool, typer.Option("--public", help="State that the log is public or synthetic, so its figures may be shown.")
     ] = False,
     reading: options.Reading,
     as_json: options.Json = False,

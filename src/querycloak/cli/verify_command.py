@@ -27,9 +27,7 @@ def verify(
     signature: Annotated[
         Path | None, typer.Option(help="A signature of card.json, as `ssh-keygen -Y sign -n querycloak` writes it.")
     ] = None,
-    signers: Annotated[
-        Path | None, typer.Option(help="Who may sign: a file of allowed signers, as ssh-keygen reads it.")
-    ] = None,
+    signers: Annotated[Path | None, typer.Option(help="File of allowed signers, as ssh-keygen reads it.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a release against its card, digest or signature."""
@@ -54,7 +52,7 @@ def verify(
 
 
 def verified_lines(verified: Verified) -> list[str]:
-    """The outcome for people; texts of a card are shown without what a terminal would obey."""
+    """The outcome for people; texts of a card are shown without control characters."""
     lines = [*verified.warnings, *(f"checked: {text}" for text in verified.checked)]
     lines += [f"signed by {verified.signer}"] if verified.signer is not None else []
     lines += [f"ledger {verified.ledger}"] if verified.ledger is not None else []

@@ -94,7 +94,7 @@ def advise(users: int, searches_per_user: float, *, on_users: OnUsers | None = N
 
 
 def usual_delta(users: int) -> float:
-    """A power of ten that is at most a tenth of 1/users."""
+    """The largest power of ten that is at most a tenth of 1/users."""
     return float(10.0 ** math.floor(math.log10(0.1 / users)))
 
 

@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def alarms(self) -> list[str]:
-        """Sentences about what must not happen at all."""
+        """Sentences about results that must never occur: leaks, and attacks beyond a guarantee."""
         return list(self.about["alarms"])
 
 

@@ -63,7 +63,7 @@ EU_RECORDS = "eu-records"
 
 
 def checked_budgets(epsilons: Sequence[float], delta: float) -> tuple[tuple[float, ...], float]:
-    """The budgets, if there is one at least and each is one."""
+    """The budgets, ascending and each once; a ParameterError if there is none or one is out of range."""
     way_out = "give one or several, such as 1,8"
     if not epsilons:
         raise ParameterError("there must be an epsilon at least: give one or several, such as 1,8")

@@ -46,7 +46,7 @@ StepRecord = Mapping[str, Any]
 def evaluation_table(
     tasks: Mapping[str, Sequence[StepRecord]], baselines: StepRecord, steps: Sequence[StepRecord]
 ) -> pa.Table:
-    """Every task in the usual order; profiles are told by the steps that made the releases."""
+    """Rows of every task in the usual order; those of profiles come from the steps that made the releases."""
     rows: list[StepRecord] = []
     for task in tasks_named():
         if task.name == Profiles.name:
@@ -217,7 +217,7 @@ class Run:
         }
 
     def _attacks(self, release: Target) -> tuple[list[dict[str, Any]], list[str]]:
-        """The rows of all attacks, and what must not happen; an attack that fails leaves its reason."""
+        """The rows and the alarms of all attacks; an attack that fails has a row with its reason."""
         rows: list[dict[str, Any]] = []
         alarms: list[str] = []
         for attack in attacks_named():

@@ -99,7 +99,7 @@ class ReleaseSummary:
         return f"{name} ({budget.replace(' ', _NO_BREAK)})" if comma else name
 
     def fits(self, attack: str) -> bool:
-        """True if an attack says something about it: not if it is empty, nor of texts that need no reconstruction."""
+        """False for an empty release, and for reconstruction of a release whose texts are verbatim; else True."""
         if self.is_empty:
             return False
         return attack != "reconstruction" or not RowKind(self.facts.get("rows", RowKind.ASKED)).is_verbatim

@@ -61,7 +61,7 @@ JUDGED = ("completion", "suggestion", "retrieval-walk", "retrieval-feedback", "r
 
 
 class AttackView(NamedTuple):
-    """View of an attack: the beginning of its setting; the harm, the attacker; the procedure."""
+    """View of an attack: the beginning of its setting; being: harm and attacker; how: the procedure."""
 
     title: str
     setting: str
@@ -113,4 +113,4 @@ ATTACK_VIEWS: Mapping[str, AttackView] = {
         "The rows under a person's name are taken at their word: is it what that person asked about?",
     ),
 }  # fmt: skip
-"""Attacks on people. Texts that accounts force out, and leaks of a folder, are no risk of one person: told apart."""
+"""Attacks on people. Forced-out texts and leaks of a folder concern no single person and are shown apart."""

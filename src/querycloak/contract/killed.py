@@ -1,4 +1,4 @@
-"""Methods that kill their process after payment and before saving: `python -m querycloak.contract.killed`.
+"""Kill the process of a method between payment and saving: `python -m querycloak.contract.killed`.
 
 One process imports everything; each method then runs in a child that it forks, before any engine has threads.
 """

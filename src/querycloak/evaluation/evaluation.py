@@ -149,7 +149,7 @@ def _rows(task: Task, logs: Logs) -> Iterator[Row]:
 
 
 def figure_row(about: RowLabel, figure: Figure) -> Row:
-    """A figure that is already whole, as a row."""
+    """A figure as a row."""
     return replace(
         about.row(figure.measure.name, figure.slice, figure.reading),
         value=figure.value, low=figure.low, high=figure.high,

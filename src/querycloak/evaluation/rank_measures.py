@@ -35,7 +35,7 @@ class Hits:
 
     @classmethod
     def of_pairs(cls, case: NDArray[np.integer], rank: NDArray[np.integer], relevant: NDArray[np.integer]) -> Hits:
-        """Cases and ranks of what was found, in any order; ranks below 1 or beyond the depth are not found."""
+        """Cases and ranks of relevant results, in any order; ranks below 1 or beyond the depth are left out."""
         hit = (rank >= 1) & (rank <= DEPTH)
         case, rank = case[hit].astype(np.int64), rank[hit].astype(np.int64)
         order = np.argsort(case * (DEPTH + 1) + rank)

@@ -147,7 +147,7 @@ class Original(Baseline):
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
-        """All columns that the log has."""
+        """The columns of each table; no url if the log can hold no clicks."""
         left_out = () if _holds_clicks(self._train) else ("url",)
         return {kind: tuple(name for name in KINDS[kind].columns if name not in left_out) for kind in self.kinds}
 

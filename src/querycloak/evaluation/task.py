@@ -76,7 +76,7 @@ class Baseline:
 
 
 class Subject(Protocol):
-    """Subject of an evaluation: a release, or the original in a release's form."""
+    """Subject of an evaluation: a release, or a baseline in a release's form."""
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ class Subject(Protocol):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The tables that it has, as `releases.tables.KINDS` names them; of the original, every one."""
+        """The tables that it has, as `releases.tables.KINDS` names them; of the original, those that TRAIN can fill."""
         ...
 
     @property
@@ -187,7 +187,7 @@ class Prepared(Protocol):
 
 
 class Task(Protocol):
-    """Something that a release may be good for."""
+    """A use of a release, with its measures."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -203,7 +203,7 @@ class Task(Protocol):
         ...
 
     def unsupported_reason(self, subject: Subject) -> str | None:
-        """Reason that the subject cannot do it, with one that could; None if it can. Reads names of tables only."""
+        """Reason that the subject cannot do it, with one that could; None if it can. Reads no row."""
         ...
 
     def prepare(self, logs: Logs) -> Prepared:

@@ -43,7 +43,7 @@ class Output:
         self.written.append(place)
 
     def _make_folder(self) -> None:
-        """Make the folder; one that is there by now is somebody else's."""
+        """Make the folder; refuse one that appeared since the check."""
         try:
             self.path.mkdir()
         except FileExistsError:
@@ -81,7 +81,7 @@ def exports() -> dict[str, Export]:
 
 
 def _loaded(entry: EntryPoint) -> Export:
-    """A format of another package; a failure to import it is said when the format is used."""
+    """A format of another package; a failure to import it is raised when the format is used."""
 
     def write(release: Release, output: Output, grades: str, levels: int) -> None:
         problem = ""

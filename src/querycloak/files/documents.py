@@ -1,4 +1,4 @@
-"""JSON and TOML that somebody else may have written: a value of bounded depth, or a ValueError. YAML to write."""
+"""JSON and TOML from unknown writers, read to a bounded depth or refused with a ValueError; YAML to write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that only its owner may read: written whole or not at all, and never over another.
+"""Files written whole or not at all, by default readable by their owner alone; foreign files are never replaced.
 
 It is written in a locked folder beside its place, so that nothing stays if the writer is killed.
 """

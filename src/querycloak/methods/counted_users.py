@@ -111,7 +111,7 @@ def of_cells(table: str, plan: CellPlan, *, viewed: bool, keyed: bool) -> dict[s
     counts = (
         f"{holders}; the first {plan.per_user} cells of a user count, of keys that came out; plus {plan.noise.words}"
     )
-    note = "Every cell of a key that came out has noise, held or not; at most one row that nobody holds is expected."
+    note = "Every cell of a key that came out has noise, with users or not; at most one spurious row is expected."
     bounded = f"A user with more than {plan.per_user} cells is not counted in the later ones. {_CUT}."
     sums = ["`viewers` is the sum of two noisy numbers: its margin is 1.42 times that of `clickers`."] if viewed else []
     reached = {table: TableAccuracy(counts, wide, spurious=1.0, notes=(note, bounded, *sums))}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WIDE, NARROW = 940, 330
 """Pixels that a picture may take on a wide and on a narrow screen, axes and labels included."""
 FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
-"""Fonts of one width: labels have been measured, and must not be wider than their place."""
+"""Fonts with equal widths of letters: labels were measured with one, and must fit their places."""
 _MEASURED = "Liberation Sans"
 _HEAD = re.compile(r'^<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>')
 
@@ -44,7 +44,7 @@ class Picture:
         return str(self.markup())
 
     def markup(self) -> Markup:
-        """Both forms of it."""
+        """The picture for wide and for narrow screens."""
         from markupsafe import Markup
 
         forms = (("wide", WIDE), ("narrow", NARROW))

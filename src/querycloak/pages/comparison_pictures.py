@@ -54,7 +54,8 @@ def label_places(
 ) -> list[Place]:
     """A place for each label, chosen one after the other, from the left: beside its point, or a little above or below.
 
-    lines: what a label may cover (it has an outline) if every free place is far. Over the edge counts as covered.
+    lines: boxes that a label may cover, since it has an outline, if every free place is far. A part of a label beyond
+    the picture's edge counts as covered.
     """
     taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in points]
     places: dict[int, Place] = {}
@@ -274,7 +275,7 @@ def attacks_picture(summary: Summary) -> Picture:
 
 
 def attacks_run(summary: Summary) -> list[str]:
-    """The attacks that could be run on something."""
+    """The attacks with a result for a baseline or a release."""
     shown = [*summary.baselines, *summary.made]
     return [name for name in ATTACK_VIEWS if any(_is_run(each, name) for each in shown)]
 

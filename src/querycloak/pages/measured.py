@@ -53,7 +53,7 @@ class Measurements:
 def measured(
     release: Path, evaluation: Given | None, audits: Sequence[Given], measured_on: Path | None = None
 ) -> Measurements:
-    """Read the files; rows of other releases are refused, but for the baselines that stand beside."""
+    """Rows of this release and of baselines in the files; an InputError if a file has no row of this release."""
     of_kind("audits", audits, (list, tuple), "a list of audits or of their files", "leave it out if there are none")
     card = load_card(release)
     digest, stand_in = digest_of(release), None
@@ -77,7 +77,7 @@ def publishable_rows(given: str | os.PathLike[str], card: Mapping[str, Any]) -> 
     """Words for the public twin, and the rows that were measured on it; refused unless it is of this method."""
     document = _document(given, "publishable")
     if not isinstance(document, Mapping) or document.get("publishable") is not True:
-        raise InputError("the publishable evaluation is none: give the .json file that evaluate wrote on a public twin")
+        raise InputError("publishable must be an evaluation on a public twin; give the .json file that evaluate wrote")
     if any(document.get(name) != card.get(name) for name in ("method", "variant", "options")):
         raise InputError("the publishable evaluation is about another method, or about other options than this release")
     rows = _results(document, "publishable")
@@ -124,7 +124,7 @@ def _results(document: Any, what: str) -> Rows:
     rows = document.get("results") if isinstance(document, Mapping) else document
     if isinstance(rows, list) and all(isinstance(row, dict) and "release" in row for row in rows):
         return rows
-    raise InputError(f"the {what} is none that querycloak wrote; give the file that evaluate or audit wrote")
+    raise InputError(f"the {what} was not written by querycloak; give the file that evaluate or audit wrote")
 
 
 def _beside(rows: Rows, digest: str, what: str) -> Rows:

@@ -22,9 +22,9 @@ from querycloak.releases.release import Release
 from querycloak.releases.tables import Table, batches_of
 
 ROWS = 5
-"""As many rows of each table are shown."""
+"""Number of rows shown of each table."""
 MOST = 60
-"""As many rows of an evaluation or audit."""
+"""Number of rows shown of an evaluation or audit."""
 Cells = Sequence[Sequence[Any]]
 
 
@@ -39,7 +39,7 @@ def _table(columns: Sequence[str], rows: Cells, caption: str = "") -> dict[str, 
 
 @singledispatch
 def html_of(value: object) -> str:
-    """The value's piece; whatever has none is shown as text."""
+    """The value's piece; a value of another type is shown as text."""
     return _piece(repr(value))
 
 

@@ -70,7 +70,7 @@ quoted in the entry, are about a user's activity of a day."""
 
 
 def beside_deployments(release: Release) -> dict[str, Any] | None:
-    """Deployments for the same unit, by epsilon, with this release in its place; None without a guarantee."""
+    """Deployments by epsilon, and this release's place; None unless its neighbours add or remove a user."""
     proven = release.proven
     if not proven.covers_release or proven.neighbours != "add-remove-user" or proven.epsilon is None:
         return None

@@ -1,8 +1,8 @@
-"""The colours of all pages and pictures, for light and dark: safe for colour-blind readers, and never alone.
+"""The colours of all pages and pictures, for light and dark: distinct for colour-blind readers.
 
 Okabe and Ito's set (Color Universal Design, 2008), some of them darker or lighter so that each stands out from the
-page by 3 to 1 at least, and text by 4.5 to 1 (WCAG 2.2, 1.4.3 and 1.4.11); a test computes it. Whatever a colour says,
-a shape, a label or a word says too.
+page by 3 to 1 at least, and text by 4.5 to 1 (WCAG 2.2, 1.4.3 and 1.4.11); a test computes it. Marks that differ
+in colour also differ in shape, dash, place or label, except the two lines of a budget (`ledger_page`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SERIES = {
 }
 """Colours of marks in a picture."""
 LINES = {"rule": Colour("#d9d5ca", "#3a3d42"), "faint": Colour("#e8e5dc", "#2a2d31")}
-"""Lines that only part or guide: nothing is lost if nobody sees them."""
+"""Lines that separate or guide; they carry no information."""
 COLOURS: dict[str, Colour] = {**SURFACES, **INKS, **SERIES, **LINES}
 
 

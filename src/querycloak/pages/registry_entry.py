@@ -1,4 +1,4 @@
-"""The entry for OpenDP's registry of deployments: YAML with its field names, as far as we know what to write.
+"""The entry for OpenDP's registry of deployments: YAML with the registry's field names.
 
 Field names, enumerations and tiers follow the registry's published schema (opendp/deployments-registry-data).
 """
@@ -129,5 +129,6 @@ def _composition(release: Release) -> str:
     if release.accounting.charge is None:
         return "This release alone; it was not accounted with others about the same people."
     return (
-        "Basic composition with other releases about the same population, in a ledger that is charged before the draw."
+        "Composed with other releases about the same population in a ledger that is charged before the draw: by sums "
+        "of epsilon and delta or, under Gaussian accounting, of squared losses and additive deltas."
     )

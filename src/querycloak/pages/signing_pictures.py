@@ -154,7 +154,7 @@ def trade_off_picture(release: Release) -> Picture | None:
         "The upper line bounds every test of whether one given person was in the log: with 1 % false positives it "
         f"detects {most} of those who were.{beside} The lower line is guessing."
     )
-    title = "The most that anybody can detect"
+    title = "The most that any test can detect"
     return Picture("trade-off", title, description, lambda width: themed(_trade_off(curve, width)))
 
 

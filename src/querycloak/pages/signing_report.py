@@ -39,7 +39,7 @@ _CITE = "How to cite it; add who published it, and where:"
 
 @dataclass(frozen=True)
 class Signing:
-    """All that the two pages speak of; only the first five may be published."""
+    """Facts for both pages. The public page shows neither `account` nor `files`, and no figures of the log."""
 
     release: Release
     described: Description
@@ -59,7 +59,7 @@ class Signing:
 
     @classmethod
     def of(cls, folder: Path, about: About, measured: Measurements, account: Account | None, **more: Any) -> Signing:
-        """From a release folder that is whole and whose guarantee follows from its options."""
+        """From a release folder; InputError unless it is whole and its guarantee follows from its options."""
         release = load(folder)
         return cls(release, describe(folder), load_card(folder), digest_of(folder), about, measured, account, **more)
 
@@ -70,7 +70,7 @@ def outcomes(signing: Signing) -> tuple[tuple[str, str], ...]:
 
 
 def public_page(signing: Signing) -> str:
-    """Public page: it takes nothing from the log but through the release's own card."""
+    """Public page: its facts about the log come from the release and its card alone."""
     return _page(signing, private=False)
 
 

@@ -1,4 +1,4 @@
-"""Figures 5 to 7 and Table 4 of Carpineto and Romano (2015), as data from any log: private output.
+"""Figures 5 to 7 and Tables 1 to 5 of Carpineto and Romano (2015), as data from any log: private output.
 
 Where the paper samples 5,000 queries, everything here is counted over all of them. EQ is plain k-anonymity, AFF
 affinity, WNGEN generalisation.
@@ -54,7 +54,7 @@ TOP = 10
 
 
 def affinity_tables(log: SearchLog, concept_users: float = DEFAULT_CONCEPT_USERS) -> dict[str, Any]:
-    """The four tables by name, as plain values."""
+    """Tables 1, 2, 3 and 5, the words of Section 5's examples and the number of users, as plain values."""
     uses = uses_of(log)
     log.checked()
     words = words_of(log, uses)
@@ -198,8 +198,8 @@ def affinity_figures(
 ) -> AffinityFigures:
     """Compute every figure; `sensitive` has the columns user and query, `user` is the one of 5(b) and Table 4.
 
-    Without a user it is the one with the most sensitive queries that somebody else protects. Without labels Table 4 has
-    all queries of the user.
+    Without a user it is the one with the most sensitive queries of degree 2 or more. Without labels Table 4 is empty;
+    without labels and user, Figure 5 (b) is empty too.
     """
     uses = uses_of(log)
     log.checked()

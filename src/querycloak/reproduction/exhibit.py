@@ -22,7 +22,7 @@ SIGNIFICANT = 0.01
 EQUAL_WITHIN = 0.02
 """The largest difference in nDCG@10 that counts as none: ten times the one that zhang2016 prints."""
 LEAST_HITS = 50
-"""Fewer hits decide nothing: their number alone varies by a third or so."""
+"""Fewer hits decide nothing: their number alone varies by nearly a third (95 %)."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure: what the paper prints beside what we have, and what is to be said."""
+    """A table or figure: printed values beside ours, a verdict, a statement and its reasons."""
 
     name: str
     title: str

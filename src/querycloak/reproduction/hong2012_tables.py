@@ -101,7 +101,7 @@ _ROUNDS = 200_000
 
 @dataclass
 class OptimalTables:
-    """Tables 4 to 7 and figures 3 to 6 for one log; programs that several of them share are solved once."""
+    """Tables 3 to 7 and figures 3 to 6 for one log; programs that several of them share are solved once."""
 
     holdings: Holdings
     seconds: float = 10.0
@@ -330,7 +330,7 @@ class Proved:
 
 
 def by_highs(rows: Packing, goal: Objective, seconds: float) -> Proved:
-    """Branch and bound by HiGHS; for objectives without a value of a pair's being there.
+    """Branch and bound by HiGHS, for objectives without a term for distinct pairs.
 
     Variables: the count of each pair that can come out at all and, for a distance, how far each frequent one is off.
     """

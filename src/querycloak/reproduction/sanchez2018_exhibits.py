@@ -62,7 +62,7 @@ def curve(points: Points, criterion: str, reading: str, profile: str = TOPICS) -
 
 
 def _measured(point: Mapping[str, Any], profile: str) -> Measured:
-    """A loss with its interval over users; each user has as many queries."""
+    """A loss with its interval over users; its number of hits is the queries of a user."""
     loss, margin = point[profile], point[_MARGINS[profile]]
     return Measured(loss, loss - margin, loss + margin, QUERIES)
 

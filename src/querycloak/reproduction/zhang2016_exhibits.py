@@ -86,7 +86,7 @@ GRID, SMALL_GRID = (10, 50, 100, 200, 350, 500), (10, 100, 500)
 OWN, OWN_RANDOM = "feedback=own (circular)", "feedback=own (circular),order=random"
 PAPER, SCALED, OURS = "as the paper", "as the paper, scaled", "query-pool (ours)"
 FAR_BELOW = 10
-"""b is far below K from this ratio on."""
+"""Ratio K / b from which on b counts as far below K."""
 SEED = 2016
 FOLDS = 5
 
@@ -105,7 +105,7 @@ def zhang2016(bench: Workbench) -> list[Exhibit]:
 
 
 def paper_run(noise: float = NOISE, threshold: int = THRESHOLD) -> QueryPool:
-    """The algorithm as published; 100 queries of a user count, which comes nearest to its epsilon: it does not say."""
+    """The algorithm as published, with 100 queries per user: the bound that comes nearest to its stated epsilon."""
     return QueryPool(noise=noise, threshold=threshold, variant="paper")
 
 

@@ -1,1 +1,1 @@
-"""From a log to a page that can be signed, in one go."""
+"""Sign-off: split, trial release, evidence, release and the pages to sign, from one plan."""

@@ -49,7 +49,7 @@ _HEADERS = {
 
 
 class Guard:
-    """Lets a request through if it names this host and brings the token of the address; nothing else gets an answer.
+    """Lets a request through if it names this host and brings the token of the address; others get a plain 403.
 
     The token comes in the address once, and as a cookie from then on. A request that changes something also brings a
     second token, which stands in the page alone, so that no other page can send it.
@@ -99,7 +99,7 @@ class Guard:
         return None
 
     def _is_own(self, headers: Headers) -> bool:
-        """True unless a browser says that another site's page sent the request."""
+        """True unless a browser says that a page of another site sent the request; following a link is allowed."""
         origin = headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
             return False

@@ -32,7 +32,7 @@ PAGES = {"draft": "draft", "private": "private", "public": "public"}
 """Pages of a sign-off that the studio shows: the name in an address, and the key of `signoff --json`."""
 
 FEW = 10
-"""Fewer expected rows are a caution."""
+"""With fewer expected rows, the screen shows a caution."""
 
 Figures = Sequence[tuple[str, str]]
 
@@ -75,7 +75,7 @@ class Price:
 
     @property
     def left_after(self) -> str:
-        """Budget that is left after the release; empty if the ledger does not add up epsilons and deltas."""
+        """Budget that is left after the release; empty without an account, or if the ledger adds up squared losses."""
         account = self.account
         if account is None or account.limit is not None:
             return ""
@@ -301,7 +301,7 @@ def _is_ours(path: Path) -> bool:
         return file.read(len(MADE)) == MADE.encode()
 
 
-_UNEXPECTED = "this ended in a way that nobody expected; the same command in a terminal says more"
+_UNEXPECTED = "this ended with an unexpected error; the same command in a terminal says more"
 InWords = Callable[[QuerycloakError], str]
 
 

@@ -19,7 +19,7 @@ ACCURACY, EPSILON = "accuracy", "epsilon"
 MADE = "# a plan that the studio of querycloak wrote\n"
 """First line of plans that the studio wrote: only such a file is ever replaced."""
 EXAMPLE_USERS = 20_000
-"""People behind a log about which nobody has said it yet: for the picture alone, no sign-off begins with it."""
+"""Number of people for the picture until the owner gives one; no sign-off begins with it."""
 LONGEST = 4_096
 """Characters of a field; what is longer is cut."""
 

@@ -40,7 +40,7 @@ class TradeoffPicture:
 
     @property
     def height(self) -> int:
-        """Of the whole picture."""
+        """Height of the whole picture."""
         return self.panels[1][1] + _BOTTOM
 
     @property
@@ -163,5 +163,5 @@ def _percent(share: float) -> str:
 
 
 def _steps() -> list[float]:
-    """Epsilons between which a straight line does."""
+    """Epsilons at which curves are computed; straight lines join them."""
     return [LOWEST * (HIGHEST / LOWEST) ** (step / 60) for step in range(61)]

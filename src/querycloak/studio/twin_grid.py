@@ -1,6 +1,6 @@
 """Rows that come out of synthetic twins at a grid of sizes and budgets: measured beforehand, interpolated in between.
 
-`scripts/make_twin_grid.py` writes `twin_grid.json` anew. No log of anybody's is read, so a choice by these figures
+`scripts/make_twin_grid.py` writes `twin_grid.json` anew. No real log is read, so a choice by these figures
 tells nothing about the people in a log.
 """
 
@@ -140,7 +140,7 @@ def curve_of(need: str, users: int, searches_per_user: float) -> Curve:
 
 
 def _between(places: Sequence[float], value: float) -> tuple[int, int, float]:
-    """Neighbours of a value on an axis, and how far it lies between them on a log scale; ends are kept."""
+    """Neighbours of a value on an axis, and its place between them on a log scale; beyond an end, that end."""
     at = bisect_right(places, value) - 1
     if at < 0:
         return 0, 0, 0.0

@@ -87,7 +87,7 @@ def _text(kind: str, person: int, world: World, people: People, random: np.rando
         area, group, serial = random.integers(1, 665), random.integers(1, 100), random.integers(1, 10_000)
         return f"{area:03}-{group:02}-{serial:04}"
     if kind == "rare disease":
-        # The last half of them: hardly anybody else asks for it.
+        # The last half of them, which hardly any other person asks for.
         rare = world.diseases[len(world.diseases) // 2 :]
         return piece(world.things.first + int(random.choice(rare)))
     letters = "".join(chr(ord("a") + each) for each in random.integers(0, 26, 3))

@@ -131,7 +131,7 @@ def number_array(values: NDArray[np.generic], arrow_type: pa.DataType, present: 
 
 
 def validity(present: Mask | None) -> pa.Buffer | None:
-    """Arrow's bitmap of what is present; none where everything is."""
+    """Arrow's validity bitmap; None if all values are present."""
     if present is None or present.all():
         return None
     return pa.py_buffer(np.packbits(present, bitorder="little"))

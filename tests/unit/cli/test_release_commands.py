@@ -307,11 +307,11 @@ def test_what_covers_one_step_says_so_wherever_it_is_added_up(log: Path, tmp_pat
     sampled = ("optimal", "--epsilon", "1", "--delta", "0.001", "--variant", "paper")
     once = json.loads(in_process("guarantee", *sampled, "--composition", "pld", "--json").stdout)["composition"]
     assert once["privacy_loss_distribution"]["condition"] == (
-        "covers one step of the method only: nothing limits what the other steps tell"
+        "covers one step of the method only: nothing limits what the other steps reveal"
     )
     thrice = json.loads(in_process("guarantee", *sampled, "--releases", "3", "--json").stdout)["composition"]
     said = thrice["privacy_loss_distribution"]["condition"]
-    assert said.startswith("covers one step of the method only: nothing limits what the other steps tell; it holds if")
+    assert said.startswith("covers one step of the method only: nothing limits what the other steps reveal; it holds")
     text = " ".join(in_process("guarantee", *sampled, "--releases", "3").stdout.split())
     assert "by the sum. This covers one step of the method only" in text
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))

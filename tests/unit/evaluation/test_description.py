@@ -120,7 +120,7 @@ def test_lines_for_people() -> None:
         "count: users who asked the query",
         "95 % margin of a count: 3 up or down",
         "users who bring a row out: 19 with probability 50 %, 21 with 95 %",
-        "rows that nobody asked for: at most 0.25 expected",
+        "spurious rows (rows that no user has): at most 0.25 expected",
         "A note of the method.",
     ]
     assert TableAccuracy("rows").lines() == ["count: rows"]

@@ -41,7 +41,7 @@ def test_publishable_figures_are_of_a_synthetic_log_and_the_public_page_shows_th
     private = tmp_path / "private.json"
     private.write_text(json.dumps({"private": True, "results": document["results"]}))
     refused = in_process("report", release, "--publishable", private, "--out", tmp_path / "other")
-    assert "the publishable evaluation is none" in refused.stderr
+    assert "publishable must be an evaluation on a public twin" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _json_numbers(folder: Path) -> frozenset[str]:
-    """The numbers that a card states (rows, parameters) and sizes of files: where they stand they are nobody's."""
+    """The numbers that a card states (rows, parameters) and sizes of files: they are no user's data."""
     own_numbers: set[str] = set()
     own_numbers |= {str(path.stat().st_size) for path in folder.rglob("*") if path.is_file()}
     for path in folder.glob("*.json"):
@@ -210,7 +210,7 @@ def _text_columns(schema: pa.Schema) -> list[str]:
 
 @lru_cache(maxsize=1)
 def public_text() -> str:
-    """Every text in querycloak's own source: what stands there, stands in every release, whatever the log."""
+    """Strings of querycloak's Python source and its .jinja templates, which any release may hold, whatever the log."""
     texts: list[str] = []
     root = Path(querycloak.__file__).parent
     for path in sorted(root.rglob("*.py")):

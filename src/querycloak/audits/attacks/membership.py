@@ -129,8 +129,8 @@ def _ratios(counts: TestedKeys, added: Contributions, without: Floats, law: Law)
 
 
 def _law(tables: Sequence[TestedKeys]) -> Law:
-    """The law of one table, of as many releases as there are."""
-    # A row that nobody holds shows that rows may come out by themselves.
+    """The law of one table, fitted to all releases together."""
+    # A spurious row, which no user has, shows that rows may come out without a user.
     own = not any(bool(((table.true == 0) & (table.published > 0)).any()) for table in tables)
     return Law(_fitted(np.concatenate([table.published - table.true for table in tables])), own)
 
@@ -217,9 +217,9 @@ def independent_draws(people: int, evidence: Sequence[Evidence]) -> float:
     """Number of noise draws that decide about these people: all holders of a key share its draw.
 
     A thousand people with one key are one case, not a thousand. A key weighs as much as the shares that it has in the
-    evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones. Who holds no published key has
-    no evidence and is never found: the share of all people that is found varies as if the draws were more, by
-    people / informative, and no more than that.
+    evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones. People without a published key
+    have no evidence and are never found, so the share of all people that is found varies as it would with
+    people / informative times as many draws.
     """
     squared = np.zeros(people)
     for each in evidence:

@@ -84,7 +84,7 @@ def _model(release: Target, secrets: Sequence[str]) -> QueryModel | None:
 
 
 def _sampled(secrets: pa.Table, users: pa.Array) -> pa.Table:
-    """The secrets of these users, once each; a sample of many."""
+    """Secrets of these users with two characters or more, once each; at most MOST_SECRETS, drawn with the seed."""
     mine = secrets.filter(pc.is_in(secrets["user"], users)).select(["query", "kind"])
     mine = mine.group_by(["query", "kind"]).aggregate([]).sort_by([("query", "ascending"), ("kind", "ascending")])
     mine = mine.filter(pc.greater(pc.utf8_length(mine["query"]), 1))

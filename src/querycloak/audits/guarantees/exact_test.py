@@ -140,9 +140,9 @@ def _own_chance(having: Step, without: Step) -> float:
 
 
 def _delta_by_keys(having: Step, without: Step, epsilon: float) -> float | None:
-    """The delta, at epsilon, of which cells come out, the worse of both ways, where a chance decides about each.
+    """The delta at epsilon of the set of released cells, if a probability decides each; the larger of both directions.
 
-    Nothing where noise decides, or where the two logs differ in more cells than can be gone through.
+    None if noise decides, or if the two logs differ in too many cells to enumerate.
     """
     moved = [cell for cell, change in _changes(having, without).items() if change]
     if having.passes is None or without.passes is None or len(moved) > _MOST_CELLS:

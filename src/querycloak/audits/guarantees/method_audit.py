@@ -64,7 +64,7 @@ class MethodAudit(ShownInNotebooks):
 
     @property
     def measured(self) -> SamplingFinding:
-        """The pair that shows most."""
+        """The finding with the largest epsilon per account; a refuted one if there is any."""
         return max(self.sampled, key=lambda finding: (finding.refuted, finding.per_account))
 
     @property
@@ -175,7 +175,7 @@ def _outcomes_of_pairs(
 
 
 def _check_not_broken(mechanism: MethodMechanism, having: Outcomes, without: Outcomes) -> None:
-    """An error that nobody foresaw tells two logs apart if one of them causes it; if both do, nothing is tested."""
+    """Raise the failure if every run on both logs ended with an unforeseen error: then nothing was tested."""
     if mechanism.failure is not None and all((side.column(EXIT_CODE) == 1).all() for side in (having, without)):
         raise mechanism.failure
 

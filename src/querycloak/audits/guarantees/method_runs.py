@@ -201,7 +201,7 @@ class _PaperPoolRuns(_ManyRuns, PaperPooling):
 def _(counted: Pooling, randomness: Randomness, runs: int) -> DrawnRuns:
     """Queries in all runs; the other tables for all runs at once of which the same queries came out."""
     queries = _PoolRuns(counted, runs).released_queries(randomness)
-    # Of queries that nobody asked, later tables know no more than their number.
+    # Of spurious queries, later tables know no more than their number.
     asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
     alike = StandIns.of(queries.select([RUN, "query"]), asked)
     others = tables_of_runs_alike(

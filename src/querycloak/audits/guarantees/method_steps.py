@@ -44,7 +44,7 @@ from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_I
 from querycloak.privacy.sampling.noise import Gaussian
 
 _SECRET = "the same for all logs"
-"""Keys digests of both neighbours: proofs hold for every secret by which no two keys share one. No release uses it."""
+"""Secret of both neighbours' digests: proofs hold for every secret without collisions. No release uses this one."""
 
 
 @steps_of.register

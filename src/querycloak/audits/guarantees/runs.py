@@ -101,9 +101,9 @@ def tables_of_runs_alike(
 
 @dataclass(frozen=True, eq=False)
 class StandIns:
-    """Released queries of several runs, where the first that nobody asked is called 0, the next 1, and so on.
+    """Released queries of several runs, where spurious ones, which no user has, are numbered 0, 1, ... in each run.
 
-    Runs that differ only in queries that nobody asked are alike for later steps: stand-ins make them equal.
+    Runs that differ only in spurious queries are alike for later steps: stand-ins make them equal.
     """
 
     table: pa.Table

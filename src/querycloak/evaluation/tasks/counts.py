@@ -130,7 +130,7 @@ DROP_RATE = Measure(
     compute=drop_rate,
 )  # fmt: skip
 SPURIOUS_RATE = Measure(
-    "spurious_rate", "share of the rows that nobody holds", WIKIMEDIA, "lower", compute=spurious_rate
+    "spurious_rate", "share of the rows that no user has", WIKIMEDIA, "lower", compute=spurious_rate
 )
 KEY_SHARE = Measure("key_share", "share of the log's keys that came out", OURS, "higher", compute=key_share)
 VOLUME_SHARE = Measure(

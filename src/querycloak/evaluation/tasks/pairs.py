@@ -275,7 +275,7 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 SHARE = 0.001
-"""From which share of all pairs that users hold a pair is frequent."""
+"""Least share of all pairs that users hold at which a pair is frequent."""
 SHARE_MEASURES = tuple(
     Measure(name, meaning, OURS, better, {"support": SHARE}, compute)
     for name, meaning, better, compute in (
@@ -288,7 +288,7 @@ SHARE_MEASURES = tuple(
     )
 )  # fmt: skip
 SUPPORTS = (0.002, 0.0005, 0.0001)
-"""From which share of all clicks on a pair is frequent."""
+"""Least shares of all clicks at which a pair is frequent."""
 _OF_ALL_PAIRS = ("diversity", "query_diversity", "size")
 _OFF = (0.1, 0.2, 0.5, 1.0)
 

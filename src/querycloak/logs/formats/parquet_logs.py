@@ -194,7 +194,7 @@ class ParquetReader:
             column = pc.cast(column, pa.timestamp("ms"))
         if not pa.types.is_timestamp(column.type):
             return self._read_times(self._texts(block, "time")[0].trimmed())
-        # As they are stored: since 1970 in UTC, whatever zone a reader is to be shown, be it one that nobody knows.
+        # As they are stored: since 1970 in UTC, whatever zone the file names for display, also an unknown one.
         stored = pc.cast(column, pa.int64())
         values = stored.fill_null(0).to_numpy(zero_copy_only=False)
         if column.type.unit == "ns":

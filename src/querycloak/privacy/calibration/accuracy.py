@@ -295,7 +295,7 @@ class TableAccuracy:
             lines.append(f"users who bring a row out: {likely if self.users50 != self.users95 else self.users50}")
         if self.spurious is not None:
             rows = f"at most {self.spurious:.2g} expected" if self.spurious else "none"
-            lines.append(f"rows that nobody asked for: {rows}")
+            lines.append(f"spurious rows (rows that no user has): {rows}")
         return [*lines, *self.notes]
 
     def to_json(self) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def test_inspect_guesses_and_says_so(tmp_path: Path) -> None:
     guessed = in_process("inspect", path, tmp=tmp_path / "tmp")
     assert "excite (guessed: not all of its first lines fit)" in " ".join(guessed.stdout.split())
     told = in_process("inspect", write(tmp_path / "a.txt", excite(ROWS)), tmp=tmp_path / "tmp")
-    assert "excite (told by its lines)" in " ".join(told.stdout.split())
+    assert "excite (recognised by its lines)" in " ".join(told.stdout.split())
     named = in_process("inspect", path, "--log-format", "excite", tmp=tmp_path / "tmp")
     assert "(" not in next(line for line in named.stdout.splitlines() if line.startswith("format"))
     found: dict[str, Any] = json.loads(in_process("inspect", path, "--json", tmp=tmp_path / "tmp").stdout)

@@ -232,7 +232,7 @@ def test_auto_reserves_the_dearest_plan_and_is_lowered_to_the_chosen_one(ledger:
     assert card["parameters"]["accounting"] == "gaussian"
     assert card["trade_off"] == charge.lowered.trade_off()
     public, balance = pages_of(saved.folder, tmp_path / "pages", ledger)
-    assert "The most that anybody can detect" in public
+    assert "The most that any test can detect" in public
     assert "squared loss" in balance
     shown = in_process("ledger", "show", "--ledger", ledger.path, "--picture", tmp_path / "budgets.html")
     assert shown.returncode == 0
