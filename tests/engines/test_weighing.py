@@ -15,6 +15,7 @@ import pytest
 from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
+from querycloak.methods.keys.contribution_bounding import first_of_kept
 from querycloak.methods.keys.partition_selection import count_keys
 from querycloak.methods.keys.thresholded import release_keys
 from querycloak.methods.keys.weighted_selection import (
@@ -406,6 +407,23 @@ def test_spark_weighs_as_duckdb_does(spark_engine: Engine, duckdb_engine: Engine
     plan = plan_tables(4, 1e-4, {"clicks": 256}, selection="multi-round").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     assert released(spark_engine, held, plan, 8) == released(duckdb_engine, held, plan, 8) != {}
+
+
+@pytest.mark.parametrize("with_priors", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (3, 4), (2, 9, 3)], ids=["within", "one beyond", "far beyond"])
+def test_no_user_keeps_more_than_the_first_keys(engine: Engine, sizes: tuple[int, ...], *, with_priors: bool) -> None:
+    """The shortcut for users within the bound keeps the same keys; A_0 = l in selection.md, claim 6."""
+    held = [(f"u{user}", f"key {7 * key % 11:02}") for user, size in enumerate(sizes) for key in range(size)]
+    priors = [place % 2 for place in range(len(held))]
+    more = {"prior": priors} if with_priors else {}
+    expected = set()
+    for user in range(len(sizes)):
+        mine = [place for place, (holder, _) in enumerate(held) if holder == f"u{user}"]
+        first = sorted(mine, key=lambda place: (priors[place] if with_priors else 0, place))[:3]
+        expected |= {held[place] for place in first}
+    kept = engine.fetch(first_of_kept(engine, table(engine, held, **more), KEY, 3)).to_pylist()
+    assert {(row["user"], row["query"]) for row in kept} == expected
+    assert len(kept) == len(expected)
 
 
 def test_the_bound_comes_first(engine: Engine) -> None:

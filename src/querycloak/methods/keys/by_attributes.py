@@ -25,7 +25,9 @@ _OF_COUNTING = frozenset(
     {
         "bucket",
         "cell",
+        "clamped",
         "digest",
+        "given",
         "id",
         "interest",
         "k",
@@ -35,6 +37,9 @@ _OF_COUNTING = frozenset(
         "near",
         "part",
         "parts",
+        "scored",
+        "so_far",
+        "wanted",
         "weight",
         "within",
     }

@@ -56,10 +56,10 @@ def with_cell(engine: Engine, rows: ir.Table, cells: PublicCells) -> ir.Table:
             number = _period_number(rows, axis)
         else:
             rows = _with_code(engine, rows, axis)
-            number = rows[f"{axis.name}_code"].fill_null(len(axis.values) - 1)
-        rows = rows.mutate(**{f"{axis.name}_part": number.cast("int64") * stride})
+            number = rows[f"_{axis.name}_code"].fill_null(len(axis.values) - 1)
+        rows = rows.mutate(**{f"_{axis.name}_part": number.cast("int64") * stride})
     for axis in cells.axes:
-        cell = cell + rows[f"{axis.name}_part"]
+        cell = cell + rows[f"_{axis.name}_part"]
     return rows.mutate(cell=cell.cast("int64"))
 
 
@@ -73,15 +73,18 @@ def _period_number(rows: ir.Table, axis: Axis) -> ir.Value:
 
 
 def _with_code(engine: Engine, rows: ir.Table, axis: Axis) -> ir.Table:
-    """The number of each row's value, null outside the domain; letters may be small or large."""
+    """The number of each row's value, null outside the domain; letters may be small or large.
+
+    No attribute has a name that begins with an underscore, such as those of the columns that this adds.
+    """
     codes: dict[str, int] = {}
     for spelled in (str.lower, str.upper, str):
         codes |= {spelled(value): code for code, value in enumerate(axis.values[:-1])}
     table = pa.table(
-        {f"{axis.name}_value": list(codes), f"{axis.name}_code": pa.array(list(codes.values()), pa.int64())}
+        {f"_{axis.name}_value": list(codes), f"_{axis.name}_code": pa.array(list(codes.values()), pa.int64())}
     )
     known = engine.upload(table)
-    return rows.left_join(known, rows[axis.name] == known[f"{axis.name}_value"])
+    return rows.left_join(known, rows[axis.name] == known[f"_{axis.name}_value"])
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,9 @@ class Phrases(KeysByAttributes):
     name = "phrases"
     summary = "Noisy counts of words and word sequences; needs no clicks."
     keys: ClassVar = {**dict.fromkeys(LEVELS, ("phrase",)), QUERIES: ("query",)}
-    taken_names: ClassVar = frozenset({"phrase", "words", "begins", "ends", "tokens", "marks", "group"})
+    taken_names: ClassVar = frozenset(
+        {"phrase", "words", "begins", "ends", "tokens", "marks", "group", "cut_query", "cut_words"}
+    )
 
     epsilon: float | None = option(help="Budget: epsilon, for all levels and tables together.")
     delta: float | None = option(help="Budget: delta, for all levels and tables together; far below 1/users.")
