@@ -1,1 +1,1 @@
-"""k-theta affinity: queries protected by queries like them (what that means: affinity.md)."""
+"""k-theta affinity: queries released if k users asked similar ones, without a guarantee (note: affinity.md)."""

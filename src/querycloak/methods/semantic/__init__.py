@@ -1,1 +1,1 @@
-"""Semantic replacement (proof: semantic.md)."""
+"""Semantic replacement: each query drawn anew among concepts of similar meaning (proof: semantic.md)."""
