@@ -1,1 +1,1 @@
-"""k-theta affinity: queries released if k users asked similar ones, without a guarantee (note: affinity.md)."""
+"""k-theta affinity: queries that k users asked, or asked like them; no guarantee (note: affinity.md)."""

@@ -1,1 +1,1 @@
-"""Queries generalised to WordNet concepts that at least k users share, without a guarantee (note: generalize.md)."""
+"""Queries generalised to WordNet concepts that at least k users share; no guarantee (note: generalize.md)."""
