@@ -35,7 +35,7 @@ _MOST_PER_USER = 1000
 _FITTED = (
     "The margin is that of a pair's noisy total, before totals are fitted to how many pairs made-up users have; an "
     "objective other than size changes totals on purpose, and there is no margin then.",
-    "Every user is made up. That nobody asked for a row means here that nobody clicked the pair.",
+    "Every user is made up. A spurious row is here a pair that no user of the log clicked.",
 )
 
 

@@ -36,8 +36,8 @@ FEWEST_QUERIES = 2
 FEW_QUERIES = "fewer than two queries came out"
 RARE_QUERIES = "the queries that came out are so rare that no pair of them is likely to exceed the cut"
 _SPURIOUS = (
-    "Every pair of released queries got noise, asked or not: a row may be a pair that nobody asked. One in "
-    f"{SPURIOUS.denominator} rows is expected to be."
+    "Every pair of released queries got noise, asked or not: a row may be spurious, a pair that no user "
+    f"has; at most one in {SPURIOUS.denominator} rows is expected to be."
 )
 
 
