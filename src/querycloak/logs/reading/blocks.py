@@ -33,7 +33,7 @@ class Block:
     """Whole records of one file; the code that parses the block finds them, in parallel to the reading.
 
     `line` is the first record's number, 0 where nobody counted. `size` is what was read of the stored file
-    for it: progress is told in those bytes. `overlong` stands for one record too long to be held.
+    for it: progress is shown in those bytes. `overlong` stands for one record too long to be held.
     """
 
     file: int

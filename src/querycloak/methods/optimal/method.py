@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 256, 4
-"""Best bound on the synthetic standard log at (8, 1e-7); logs with few searches per user want a smaller one."""
+"""Best bounds on the synthetic standard log at (8, 1e-7); logs with few searches per user need smaller ones."""
 _MOST_PER_USER = 1000
 _FITTED = (
     "The margin is that of a pair's noisy total, before totals are fitted to how many pairs made-up users have; an "

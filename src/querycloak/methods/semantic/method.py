@@ -207,7 +207,7 @@ class Semantic(Method):
     def _check_texts(self) -> None:
         for name, value in (("domain", self.domain), ("topics", self.topics)):
             if value is not None and not all(part.strip() for part in value.split("|")):
-                refuse(name, "names of concepts, parted by |", value, "leave the empty one out")
+                refuse(name, "names of concepts, separated by |", value, "leave the empty one out")
         if self.any_language and self.taxonomy != WORDNET:
             raise ParameterError.of("{any_language} is about WordNet: leave it out with another {taxonomy}")
         if self.taxonomy != WORDNET and Path(self.taxonomy).suffix.lower() not in (".csv", ".tsv", ".parquet"):

@@ -29,7 +29,7 @@ PER_USER: Mapping[str, Mapping[str, int]] = {
 Users hold one or two pairs of released queries, so one is best on all logs that were tried (docs/selection.md).
 """
 PAIR_OF_QUERY = 20
-"""A pair seldom has more than this part of the users of the second most frequent query: 45 on the logs tried."""
+"""A pair seldom has more than 1/20 of the users of the second most frequent query: 1/45 on the logs tried."""
 MOST_QUERIES = 1_000_000
 """Released queries, at most, for which ranges are stated before the draw."""
 FEWEST_QUERIES = 2
