@@ -280,7 +280,7 @@ def owners_under_seed(release: Release, log: SearchLog, seed: int) -> pa.Table |
 
 
 def _owners_of_sessions(release: Release, log: SearchLog, seed: int) -> pa.Table | None:
-    """The same where a name is a session's; None of a release of another method."""
+    """name and user of each session in a release that was drawn with this seed; None for another method."""
     if release.method != EuRecords.name or release.options is None:
         return None
     method = EuRecords(**release.options)
