@@ -51,7 +51,7 @@ class ReleaseAudit(ShownInNotebooks):
         return f"<ReleaseAudit: {len(self.rows):,} rows, {len(attacks)} attacks, {len(self.alarms)} alarms (private)>"
 
     def to_json(self) -> dict[str, Any]:
-        """As `audit release --json` prints it."""
+        """The values that `audit release --json` prints."""
         return {"private": True, "results": list(self.rows)}
 
     def table(self) -> pa.Table:

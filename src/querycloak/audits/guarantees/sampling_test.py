@@ -82,7 +82,7 @@ class SamplingFinding:
         return self.epsilon / self.accounts
 
     def to_json(self) -> Mapping[str, Any]:
-        """As `audit method --json` shows it."""
+        """The values that `audit method --json` shows."""
         return {
             "neighbours": self.neighbours,
             "accounts": self.accounts,

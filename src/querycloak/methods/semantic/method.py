@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.text.taxonomy import Taxonomy
 
-# A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
+# An epsilon for each query beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
 _UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
 _LANGUAGE_UNPROTECTED = (
