@@ -1,6 +1,6 @@
 """`python -m querycloak`, and the command that is installed.
 
-Signal handlers come first: whatever is loaded, done or told afterwards, an interrupt ends in one line.
+Signal handlers come first: an interrupt ends in one line, at any time afterwards.
 """
 
 import os

@@ -131,4 +131,4 @@ class OrderError(QuerycloakError):
 
 
 class EngineError(QuerycloakError):
-    """An engine failed in a way nobody foresaw."""
+    """An engine failed in an unforeseen way."""

@@ -73,7 +73,7 @@ RECORDED = ("querycloak", "opendp", "duckdb", "pyarrow")
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of every package that reads, counts, draws or writes."""
+    """Versions of Python and of the packages in RECORDED, as cards state them; "not installed" for a missing one."""
     versions_used = {"python": platform.python_version()}
     for package in RECORDED:
         try:

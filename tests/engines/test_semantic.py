@@ -481,7 +481,7 @@ def test_a_locked_spending_file_is_said(tmp_path: Path, ledger: Ledger) -> None:
         ({"epsilon": 1, "max_queries": 3, "variant": "paper"}, "max_queries goes with variant='default'"),
         ({"epsilon": 1, "max_queries": 3, "repeats": "reuse"}, "max_queries goes with variant='default'"),
         ({"epsilon": 50, "budget_per": "query"}, "epsilon must be at most 40 for each query, got 50"),
-        ({"epsilon": 1, "domain": "sport||disease"}, "domain must be names of concepts, parted by |, got"),
+        ({"epsilon": 1, "domain": "sport||disease"}, "domain must be names of concepts, separated by |, got"),
         ({"epsilon": 1}, "max_queries must be given, such as max_queries=1: epsilon is divided among"),
         ({"epsilon": 1, "budget_per": "query", "delta": 1e-6}, "delta goes with max_queries"),
         ({"epsilon": 1, "max_queries": 2, "delta": 0}, "delta must be"),

@@ -51,7 +51,7 @@ class ReleaseAudit(ShownInNotebooks):
         return f"<ReleaseAudit: {len(self.rows):,} rows, {len(attacks)} attacks, {len(self.alarms)} alarms (private)>"
 
     def to_json(self) -> dict[str, Any]:
-        """As `audit release --json` prints it."""
+        """The values that `audit release --json` prints."""
         return {"private": True, "results": list(self.rows)}
 
     def table(self) -> pa.Table:
@@ -280,7 +280,7 @@ def owners_under_seed(release: Release, log: SearchLog, seed: int) -> pa.Table |
 
 
 def _owners_of_sessions(release: Release, log: SearchLog, seed: int) -> pa.Table | None:
-    """The same where a name is a session's; None of a release of another method."""
+    """name and user of each session in a release that was drawn with this seed; None for another method."""
     if release.method != EuRecords.name or release.options is None:
         return None
     method = EuRecords(**release.options)

@@ -87,7 +87,7 @@ class Acceptance(NamedTuple):
         return f"ledger: would be accepted for {self.population}{times}"
 
     def to_json(self) -> dict[str, Any]:
-        """As `guarantee --json` prints it."""
+        """The values that `guarantee --json` prints."""
         return {"population": self.population, "accepted": self.reason is None, "more": self.more, "why": self.reason}
 
 

@@ -121,7 +121,7 @@ def ledger_verify(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check the ledger's journal: did anything else change it?"""
+    """Check that nothing but querycloak changed the ledger."""
     from querycloak.privacy.ledger.ledger import Ledger
 
     show_verification(Ledger(ledger), digest, as_json=as_json)

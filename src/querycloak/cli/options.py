@@ -152,7 +152,7 @@ class Reading(OptionGroup):
         )
 
     def with_attributes(self, names: Iterable[str]) -> Reading:
-        """The same, and these attributes are kept as well."""
+        """The options with these attributes kept as well."""
         together = dict.fromkeys((*_listed(self.attributes), *names))
         return replace(self, attributes=",".join(together) or None)
 

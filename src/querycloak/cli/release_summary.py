@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _rows_of_keys(card: dict[str, Any]) -> int:
-    """Number of rows that came out; the table of ranks has as many for every log."""
+    """Number of rows that came out, without the table of ranks, which has equally many rows for every log."""
     return sum(table["rows"] for name, table in card["tables"].items() if name != "positions")
 
 

@@ -60,7 +60,7 @@ class BoundYield:
     """Covered volume (1 - missing mass): share of the pairs of user and key whose key came out; None if unknown."""
 
     def to_json(self) -> dict[str, Any]:
-        """As `tune --json` prints it."""
+        """The values that `tune --json` prints."""
         shown = {name: self.parameters.get(name) for name in ("selection", "noise", "threshold")}
         return {"per_user": self.bound, **shown, "keys": self.keys, "volume": self.volume, "covered": self.covered}
 

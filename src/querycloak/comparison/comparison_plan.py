@@ -49,7 +49,7 @@ class PlannedRelease:
         return kind(**options)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The planned release as plain values."""
         return {"name": self.name, "method": self.method, "options": dict(self.options)}
 
 

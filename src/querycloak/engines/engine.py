@@ -133,7 +133,7 @@ def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseExcep
     except Exception as error:  # broad: any error of an engine may quote the log, and must not get out
         unforeseen = EngineError(f"the engine failed while {doing} ({type(error).__name__})")
         problem = explain(error) or _shortage(error) or unforeseen
-    # Raised here and not inside the handler, and without what it went through, for both hold the engine's words.
+    # Raised here and not inside the handler, and without its cause and context: both hold the engine's words.
     problem.__cause__ = problem.__context__ = None
     raise problem.with_traceback(None)
 

@@ -104,7 +104,7 @@ class SparkEngine:
     def settle(self, table: ir.Table) -> ir.Table:
         """Kept among the executors. A plan that goes on from a plan grows by a factor with every round.
 
-        What is forgotten cannot be computed again where an executor is lost, so two of them keep every row.
+        Rows without a plan cannot be computed again if an executor is lost, so on a cluster two of them keep every row.
         """
         from pyspark import StorageLevel
 

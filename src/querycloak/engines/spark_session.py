@@ -168,7 +168,7 @@ def _end(call: Future[Any], processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _give_up_sooner(session: Any) -> None:
-    """A server that has left is asked again for half a minute, not for ten."""
+    """Retry calls that a server does not answer for about 20 seconds, not for Spark's ten minutes."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])

@@ -106,7 +106,7 @@ class _Mean:
         return _ratio(self.numerator, self.denominator)
 
     def over_users(self) -> _Mean:
-        """The same with each user's own mean first."""
+        """The mean over users of each user's own mean."""
         row = replace(self.row, slice=_joined(OVER_USERS, self.row.slice))
         difference = None if self.difference is None else self._own(self.difference)
         counted = (self.denominator > 0).astype(np.float64)

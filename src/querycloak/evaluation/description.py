@@ -32,7 +32,7 @@ class TableDescription:
     reach: TableAccuracy
 
     def to_json(self) -> dict[str, Any]:
-        """As `describe --json` prints it."""
+        """The values that `describe --json` prints."""
         return {"rows": self.rows, **self.reach.to_json()}
 
 
@@ -47,7 +47,7 @@ class Description:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As `describe --json` prints it."""
+        """The values that `describe --json` prints."""
         tables = {kind: table.to_json() for kind, table in self.tables.items()}
         return {"tables": tables, "tasks": dict(self.tasks), "cite": self.cite}
 

@@ -20,7 +20,7 @@ from querycloak.releases.folder import outside_releases
 
 @dataclass(frozen=True)
 class Row:
-    """One value; its slice says of which part of the cases it is, null of all of them."""
+    """One value of an evaluation. slice: the part of the cases that it is about; None for all of them."""
 
     release: str
     digest: str | None

@@ -52,13 +52,13 @@ class Graphs:
         return self._engine.upload(table.cast(pa.schema([field.with_nullable(True) for field in table.schema])))
 
     def clicks(self, subject: Subject) -> WeightedPairs:
-        """Number of clicks on urls for queries; empty if the subject has none."""
+        """Pairs of query and url: clicks in TRAIN, or counts in the release; empty if the subject has none."""
         if subject.name == ORIGINAL:
             return self.logs.train.click_counts()
         return self._pairs(subject, CLICKS, "url")
 
     def later(self, subject: Subject) -> WeightedPairs:
-        """Number of times that a query was asked anywhere after another in a session; no query follows itself."""
+        """Pairs of a query and one asked anywhere after it in a session, with counts; no query follows itself."""
         if subject.name == ORIGINAL:
             return later_pairs(self.logs.train.steps, self.logs.queries)
         if source_of(subject, LATER) == "log":
@@ -66,7 +66,7 @@ class Graphs:
         return self._pairs(subject, LATER, "next_query").without_loops()
 
     def next(self, subject: Subject) -> WeightedPairs:
-        """Number of times that a query was asked right after another; anywhere after it if only that is known."""
+        """Pairs of a query and the one asked right after it, with counts; anywhere after it if only that is known."""
         if subject.name == ORIGINAL:
             return next_pairs(self.logs.train.steps, self.logs.queries)
         if source_of(subject, NEXT) == "log":
@@ -74,7 +74,7 @@ class Graphs:
         return self._pairs(subject, NEXT, "next_query").without_loops()
 
     def queries(self, subject: Subject) -> NDArray[np.float64]:
-        """Number of searches of each query, by its number; 0 for queries that the subject does not have."""
+        """Searches in TRAIN, or counts in the release, by number of the query; 0 if the subject lacks it."""
         if subject.name == ORIGINAL:
             return self.logs.train.search_counts()
         counts = np.zeros(self.logs.queries)

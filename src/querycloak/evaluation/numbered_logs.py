@@ -63,7 +63,7 @@ class WeightedPairs:
         return np.bincount(self.left, self.weight, minlength=self.lefts).astype(np.float64)
 
     def without_loops(self) -> WeightedPairs:
-        """The same without pairs of a number and itself."""
+        """The pairs of different numbers."""
         kept = self.left != self.right
         return WeightedPairs(self.left[kept], self.right[kept], self.weight[kept], self.lefts)
 

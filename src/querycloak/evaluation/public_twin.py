@@ -1,9 +1,9 @@
 """Utility figures that may be published: measured on a public twin, never on the log (`evaluate --publishable`).
 
-The twin is a synthetic log with as many users as the owner states publicly. The method releases the twin's TRAIN with
-the options on the card, with fresh noise, and TEST judges that. All of it follows from the card, a public number, a
-public seed and that noise, so the figures tell nothing about the log, and no budget is needed. They say what the method
-does at this size, not what this release does.
+The twin is a synthetic log whose TRAIN has about as many users as the owner states publicly. The method releases TRAIN
+with the options on the card, with fresh noise, and TEST judges that. All of it follows from the card, a public number,
+a public seed and that noise, so the figures tell nothing about the log, and no budget is needed. They say what the
+method does at this size, not what this release does.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from querycloak.privacy.parameters import whole
 from querycloak.releases.release import Release
 
 LEVELS = 5
-"""As many as TREC's web tracks and the usual nDCG scales have."""
+"""Number of relevance levels of TREC's web tracks and of the usual nDCG scales."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Choices:
     normalise: bool = True
     click_actions: tuple[str, ...] = ("click",)
     attributes: tuple[str, ...] = ()
-    """Columns of the log that are kept beside ours, such as country and device."""
+    """Other columns of the log that are kept, such as country and device."""
 
     def __post_init__(self) -> None:
         checked_attributes("attributes", self.attributes)

@@ -44,7 +44,7 @@ class LogSource:
     """Rows of a log, read anew each time.
 
     With `origin`, also the place of each row and the content of rejected ones; without `clicks`, neither rank nor url;
-    with `views`, also the results shown that nobody clicked. Each row is kept or rejected as with none of these.
+    with `views`, also the results shown that were not clicked. Each row is kept or rejected as with none of these.
     """
 
     files: list[LogFile]

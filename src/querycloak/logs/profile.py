@@ -78,7 +78,10 @@ class Profile(ShownInNotebooks):
 
 
 def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
-    """Profile a log: it is read once, and what was kept is passed over four times."""
+    """Profile a log. Kept rows are staged and passed over several times; attributes, views and UBI's actions are extra.
+
+    Those may read the log once more each.
+    """
     check_log(log)
     number_above_zero("gap_minutes", gap_minutes, "give the pause that ends a session, such as 30")
     rows = log.engine.stage(log.rows.select("user", "time", "query", "url"))

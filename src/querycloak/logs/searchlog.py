@@ -56,12 +56,13 @@ def read(
 ) -> SearchLog:
     """The search log in files, folders or addresses, or in a table of pandas, Polars, Arrow or DuckDB.
 
-    Only the beginnings of files are looked at here; a table is copied into a private folder.
+    Only the beginnings of files are read here. A table, standard input and a JSON document are read whole and copied
+    into a private folder.
 
     A log of which a larger share than `max_bad` is bad is refused. If it is not given that is 0.05, but a release that
     has a guarantee is then made all the same: one user could write that many bad rows.
 
-    attributes: columns to keep beside ours, such as country; they are a part of `choices`.
+    attributes: other columns to keep, such as country; they are a part of `choices`.
     all_columns: if no attributes are named, all columns of a table that can be attributes are kept.
     """
     named = texts_of("attributes", attributes, "name columns of the log, or leave it out")
@@ -250,7 +251,7 @@ class SearchLog(LogTables):
 
     @property
     def recognised(self) -> Recognised:
-        """The log's format, and who named it."""
+        """The log's format, whether its owner named it, and evidence against a guess."""
         return self._prepared.recognised
 
     def check_unchanged(self) -> None:

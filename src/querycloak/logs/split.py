@@ -79,7 +79,7 @@ def _threshold(share: float) -> str:
 
 
 def moment_before(log: SearchLog, share: float) -> datetime:
-    """The first whole second that at least this share of the rows is earlier than: exact, and the same on all engines.
+    """The first whole second before which at least this share of the rows lies: exact, and the same on all engines.
 
     Two small results: how many rows each day has, then each second of the one day that matters.
     """

@@ -17,7 +17,7 @@ _FARTHEST = 20
 """Lines that a label may stand above or below its point."""
 _COVERED = 1_000.0
 _NEAR = 24.0
-"""Points within so many pixels get their labels from top to bottom."""
+"""Points within this number of pixels get their labels from top to bottom."""
 LETTER = 6.4  # pixels of a letter at 12 px, a little wide
 
 

@@ -118,7 +118,7 @@ def _rows(series: Sequence[Series]) -> list[dict[str, Any]]:
 
 
 def _scales(series: Sequence[Series]) -> tuple[list[str], list[str], list[list[int]], list[str]]:
-    """Names, colours, dashes and shapes; what the paper prints is grey, and nothing is told by colour alone."""
+    """Names, colours, dashes and shapes; the paper's values are grey. Dashes and shapes distinguish five series."""
     names, colours, dashes, shapes = [], [], [], []
     ours = 0
     for each in series:

@@ -141,8 +141,8 @@ def cautions_of(guarantee: Guarantee, population_size: int | None = None) -> lis
     cautions = []
     if epsilon > LARGE_EPSILON:
         cautions.append(
-            f"epsilon is {shown_up(epsilon)}: above {LARGE_EPSILON:g} it limits next to nothing, for a guess about one "
-            "person may become near certainty; 1 or less is cautious"
+            f"epsilon is {shown_up(epsilon)}: above {LARGE_EPSILON:g} it limits next to nothing, because a guess about "
+            "one person may become near certainty; 1 or less is cautious"
         )
     if population_size is not None and delta * population_size > 1:
         cautions.append(

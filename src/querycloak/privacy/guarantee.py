@@ -106,7 +106,7 @@ class Guarantee(ShownInNotebooks):
 
     @property
     def line(self) -> str:
-        """In one line, for people; `explain` says what the numbers mean."""
+        """The guarantee in one line, for people; `explain` says what the numbers mean."""
         if self.kind == "syntactic":
             return "a rule, no differential privacy" if self.k is None else f"a rule, k = {self.k}"
         epsilon, delta = self.numbers
@@ -144,7 +144,7 @@ class Guarantee(ShownInNotebooks):
 def user_guarantee(
     epsilon: float | None, delta: float | None, because: str, unprotected: tuple[str, ...] = ()
 ) -> Guarantee:
-    """Return differential privacy for one user, added or removed: pure where delta is None, never where it is tiny."""
+    """Return differential privacy for one user, added or removed; pure only if delta is None, however small it is."""
     return Guarantee(
         kind="pure-dp" if delta is None else "approximate-dp",
         unit="user",

@@ -39,7 +39,7 @@ def counting() -> Iterator[None]:
 
 @contextmanager
 def paying() -> Iterator[None]:
-    """The ledger is charged: no randomness yet, except for keys that nobody publishes."""
+    """The ledger is charged: no randomness yet, except for secret keys, which are never published."""
     with _step(ReleaseStep.PAYING):
         yield
 

@@ -1,1 +1,1 @@
-"""Releases: what a method made of a log, the folder that holds it, and how it gets there and back."""
+"""Releases: tables with their guarantee, the output filter, the folder with card and datasheet, saving, loading."""

@@ -207,7 +207,10 @@ def _deployment(contents: Contents) -> dict[str, Any] | None:
 def _composition(release: Release) -> str:
     if release.accounting.charge is None:
         return "this release alone; it was not accounted with others of the same log"
-    return "basic composition with other releases about the same population, in a ledger"
+    return (
+        "composed with other releases about the same population in a ledger: by sums of epsilon and delta or, under "
+        "Gaussian accounting, of squared losses and additive deltas"
+    )
 
 
 Check: TypeAlias = Callable[[Any], "str | None"]

@@ -183,7 +183,7 @@ class AffinityFigures:
     queries: dict[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The fields as plain values."""
         return {"private": True, **asdict(self)}
 
 

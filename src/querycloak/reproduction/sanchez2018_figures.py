@@ -72,7 +72,7 @@ class Point:
     closeness: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The fields as plain values."""
         return asdict(self)
 
 

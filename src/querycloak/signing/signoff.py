@@ -79,7 +79,7 @@ class SignedOff:
     """Figures of the evidence (private); None if this run released."""
 
     def to_json(self) -> dict[str, Any]:
-        """As `signoff --json` prints it."""
+        """The values that `signoff --json` prints."""
         public, private = self.folder / PUBLIC, self.folder / PRIVATE
         return {
             "released": self.released,

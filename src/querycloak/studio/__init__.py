@@ -1,1 +1,1 @@
-"""The studio: choose, see, release and sign in a browser on the owner's machine."""
+"""`querycloak studio`: form, answers, rows of synthetic twins and the HTTP app, for a browser on the same machine."""

@@ -85,7 +85,7 @@ class Guard:
         await self._app(scope, receive, with_headers)
 
     def _refusal(self, request: Request) -> str | None:
-        """Why a request is refused; None if it is not."""
+        """Reason that a request is refused; None if it is not."""
         headers = request.headers
         if headers.get("host") not in self._hosts or not self._is_own(headers):
             return "This is not the address of the studio.\n"

@@ -1,1 +1,1 @@
-"""A search log that behaves like a real one, of any size, with the truth known."""
+"""Generator of synthetic search logs of any size, close to AOL's, with known truth: people, queries, clicks, files."""

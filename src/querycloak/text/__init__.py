@@ -1,1 +1,1 @@
-"""Text: spans of bytes, normalisation; taxonomies and the forms of words."""
+"""Text: spans of bytes, normalisation, words; taxonomies such as WordNet's nouns, and concepts of queries."""

@@ -303,7 +303,7 @@ def widest_sense(taxonomy: Taxonomy, name: str) -> int:
 
 
 def topic_concepts(taxonomy: Taxonomy, names: str | Sequence[str]) -> list[int]:
-    """The concepts that topics are named after: `4`, `19`, labels parted by `|`, or `children`, those of the root."""
+    """The concepts that topics are named after: `4`, `19`, labels with `|` between, or `children` of the root."""
     if names == "children":
         return [int(each) for each in taxonomy.children_of[taxonomy.root]]
     listed = NAMED.get(names) or tuple(names.split("|")) if isinstance(names, str) else tuple(names)

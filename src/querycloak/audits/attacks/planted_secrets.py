@@ -23,7 +23,7 @@ ALL = "all kinds"
 
 
 class PlantedSecrets:
-    """A secret is out if its text stands in a table; a control secret is out if a member has the same one."""
+    """A secret is out if its text stands in a table. Secrets of the control are out if others asked the same text."""
 
     name: ClassVar[str] = "secrets"
 

@@ -337,7 +337,7 @@ def _prevalence(records: Records, ends: Numbers) -> float:
 
 
 def _overall(records: Records, users: int) -> float:
-    """The same among all users, as many records of each as these have."""
+    """The share of pairs among all users that are of one user, if all have as many records as these users."""
     size = np.diff(records.first).astype(np.float64)
     whole = size.mean() * users
     return float((size * (size - 1)).mean() * users / max(whole * (whole - 1), 1))

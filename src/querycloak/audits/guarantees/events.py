@@ -101,7 +101,7 @@ class Features:
 
     @classmethod
     def of(cls, likely: Outcomes, unlikely: Outcomes, choosing: int) -> Features:
-        """Of all names, or of those that differ most in the runs that choose."""
+        """Features of all names, or of those that differ most in the runs that choose."""
         names = _telling(likely, unlikely, choosing)
         return cls(names, _dense(likely, names), _dense(unlikely, names), choosing)
 

@@ -40,7 +40,7 @@ class ExactFinding:
     stated: float
 
     def to_json(self) -> Mapping[str, Any]:
-        """As `audit method --json` shows it."""
+        """The values that `audit method --json` shows."""
         return {
             "instrument": self.instrument,
             "neighbours": self.neighbours,

@@ -95,7 +95,7 @@ def _outputs(outcomes: Outcomes) -> list[tuple[tuple[int, float], ...]]:
 
 
 def _telling_log(method: Method) -> str | None:
-    """A log that no two releases of are alike."""
+    """A log of which no two releases are alike; None if that takes too many keys."""
     if isinstance(method, Semantic):
         return log_text(f"u{user}\tweather\t2006-03-01 00:00:00\t\t" for user in range(_SEARCHES))
     if isinstance(method, KeysMethod) and method.counts == "none":
@@ -159,7 +159,7 @@ def _digest(given: object) -> str:
 
 
 def digest_of_a_release(given: str) -> str:
-    """The digest of what the method given releases of the log given."""
+    """The digest of a release of the given log by the given method."""
     from querycloak.audits.guarantees.method_mechanism import MethodMechanism
     from querycloak.audits.guarantees.runs import in_memory
 

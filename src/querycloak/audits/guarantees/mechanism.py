@@ -36,7 +36,7 @@ class Outcomes:
 
     @classmethod
     def of_numbers(cls, **numbers: ArrayLike) -> Self:
-        """Of runs that always publish: for each name an array with one number for each run; NaN is not published."""
+        """Outcomes of runs: for each name an array with one number for each run; NaN is not published."""
         columns = [np.asarray(column, dtype=np.float64) for column in numbers.values()]
         sizes = {column.shape for column in columns}
         if len(sizes) != 1 or len(next(iter(sizes))) != 1:
@@ -47,7 +47,7 @@ class Outcomes:
 
     @classmethod
     def of_table(cls, runs: int, table: pa.Table, prefix: str = "") -> Self:
-        """Of a table with the columns run and count (1 in each row if there is none): other columns are names."""
+        """Outcomes in a table with the columns run and count (1 in each row if there is none); others are names."""
         keys = [name for name in table.column_names if name not in ("run", "count")]
         code, texts = np.zeros(table.num_rows, np.int64), [prefix]
         for key in keys:

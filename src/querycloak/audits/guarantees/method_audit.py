@@ -93,7 +93,7 @@ class MethodAudit(ShownInNotebooks):
         return any([each.refuted for each in self.against_claim] + [each.refuted for each in exact])
 
     def to_json(self) -> dict[str, Any]:
-        """As `audit method --json` shows it."""
+        """The values that `audit method --json` shows."""
         worst, claimed = self.measured, self.method.claimed()
         return {
             "method": self.method.name,

@@ -292,7 +292,7 @@ def _counts_of_pool(counted: Pooling, table: str, counts: dict[str, int]) -> Ste
 
 
 def _others_of_pool(counted: Pooling, table: str, counts: dict[str, int]) -> Step:
-    """The same for keys outside public lists, which a threshold keeps back."""
+    """The step of counts of keys outside public lists, with their threshold."""
     method = counted.method
     step = _counts_of_pool(counted, table, counts)
     return replace(step, threshold=method.thresholds[table], tie_probability=method.ties()[table])

@@ -113,7 +113,7 @@ class StandIns:
 
     @classmethod
     def of(cls, released: pa.Table, asked: pa.ChunkedArray) -> StandIns:
-        """Of a table with the columns run and query."""
+        """Stand-ins for a table with the columns run and query."""
         unknown = pc.invert(pc.is_in(released["query"], value_set=asked.combine_chunks()))
         others = released.filter(unknown).sort_by([(RUN, "ascending"), ("query", "ascending")])
         run = others[RUN].to_numpy()

@@ -39,7 +39,7 @@ _CLOSER_LOOKS = 40
 
 
 def level(pairs: int) -> float:
-    """The chance by which each bound may fail: two directions and two bounds for every pair."""
+    """The probability with which each bound may fail: two directions and two bounds for every pair."""
     return ERROR / (_BOUNDS_PER_PAIR * pairs)
 
 
@@ -82,7 +82,7 @@ class SamplingFinding:
         return self.epsilon / self.accounts
 
     def to_json(self) -> Mapping[str, Any]:
-        """As `audit method --json` shows it."""
+        """The values that `audit method --json` shows."""
         return {
             "neighbours": self.neighbours,
             "accounts": self.accounts,
@@ -125,7 +125,7 @@ class SamplingTester:
         return [self.judge(having, without, pair, stated)]
 
     def judge(self, having: Outcomes, without: Outcomes, pair: Pair[Data], stated: Guarantee) -> SamplingFinding:
-        """The same for outcomes that are there already."""
+        """The finding on outcomes that were drawn already: the better of the two directions."""
         epsilon, delta = stated.numbers
         allowed = float(pair.accounts * as_written(epsilon))
         if pair.accounts > 1:  # which rounds up to what people can read
@@ -246,7 +246,7 @@ def power_if_threshold_is_off_by_one(plan: TablePlan, own: int, tester: Sampling
 
 
 def _laplace_events(scale: float, keys: int) -> Iterable[tuple[float, float]]:
-    """At least a number of the keys is above the middle between their two centres: all that their losses tell."""
+    """Chances, under both laws, that 1, 2, ... or more keys exceed the middle between their two centres."""
     up = 1 / (1 + math.exp(-1 / scale))
     return [
         (float(binom.sf(least - 1, keys, up)), float(binom.sf(least - 1, keys, 1 - up))) for least in range(1, keys + 1)
@@ -254,6 +254,6 @@ def _laplace_events(scale: float, keys: int) -> Iterable[tuple[float, float]]:
 
 
 def _gaussian_events(distance: float) -> Iterable[tuple[float, float]]:
-    """The sum of all counts reaches a point; distance is between the two centres, in deviations."""
+    """Chances, under both laws, that the sum of all counts reaches a point; distance: of the centres, in deviations."""
     points = np.linspace(-1, distance + 3, _POINTS)
     return [(float(norm.sf(point - distance)), float(norm.sf(point))) for point in points]

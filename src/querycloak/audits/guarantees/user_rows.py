@@ -53,7 +53,7 @@ class ClickRows:
         return key
 
     def afresh(self) -> ClickRows:
-        """The same for another log."""
+        """These rows for another log."""
         return self
 
     def of_one_query(self, user: str, key: str, number: int) -> list[str]:
@@ -111,7 +111,7 @@ class PoolRows(ClickRows):
         return self._given.setdefault(key, self.pool[len(self._given)] if key not in self._given else "")
 
     def afresh(self) -> PoolRows:
-        """The same for another log, whose first key gets the first entry again."""
+        """These rows for another log, whose first key gets the first entry again."""
         return replace(self, _given={})
 
     def _results(self, key: str, number: int) -> Sequence[str]:

@@ -140,7 +140,7 @@ class UserKeys:
         return cls(names, UserCells(user, numbers["cell"].to_numpy(), names.num_rows), levels, times)
 
     def grouped(self) -> UserKeys:
-        """The same with one user in the place of all who hold the same keys in the same order: sums are the same."""
+        """The keys, with one user in the place of all who hold equal keys in the same order: sums stay."""
         pairs = self.pairs
         starts = np.flatnonzero(np.diff(pairs.user, prepend=-1))
         rows = np.stack([pairs.cell, self.levels, self.times], axis=1)

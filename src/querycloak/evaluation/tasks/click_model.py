@@ -336,7 +336,7 @@ def looked_at(engine: Engine, views: ir.Table) -> pa.Table:
 
 
 def looked_at_in_records(records: pa.Table) -> pa.Table:
-    """The same of records of sessions (session, query, rank, url, clicked), which stand in order."""
+    """Times looked at and clicks of each pair and rank in records (session, query, rank, url, clicked), in order."""
     session, query = (
         records[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("session", "query")
     )

@@ -203,7 +203,7 @@ def uncounted(subject: Subject, kind: str) -> str | None:
 
 
 class Sizes(NamedTuple):
-    """Numbers of users, and of keys that have so many."""
+    """Numbers of users, and for each the number of keys with this many users."""
 
     users: Numbers
     keys: Numbers

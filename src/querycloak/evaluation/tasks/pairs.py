@@ -48,7 +48,7 @@ def pair_measures(support: float) -> dict[str, Measure]:
         Measure("size", "rows of the release, each as often as its count, as a share of the log's", f"{HONG}, table 4",
                 "higher", compute=size),
         Measure("diff_ratio", "how many triplets of user and frequent pair are off by a tenth, two tenths ... of their "
-                "share; users are compared by rank within a pair, for names are made up", f"{HONG}, eq. 10", "none",
+                "share; users are compared by rank within a pair, as names are made up", f"{HONG}, eq. 10", "none",
                 frequent, diff_ratio_by_rank),
         Measure("association_error", "total variation between which two frequent pairs users hold together, in the log "
                 "and in the release", OURS, "lower", frequent, association_error),

@@ -36,7 +36,7 @@ def topic_profiles(owners: Ints, topics: Ints, users: int, count: int, weights: 
 
 
 def on_topics(profiles: Floats) -> Floats:
-    """The same over the named topics alone, as if nothing else had been asked; empty where nothing was on a topic."""
+    """Profiles over the named topics alone, as if nothing else had been asked; zeros if nothing was on a topic."""
     named = profiles[:, 1:]
     totals = named.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(named, totals, out=np.zeros_like(named), where=totals > 0))
@@ -66,7 +66,7 @@ def profile_loss_on_topics(before: Floats, after: Floats) -> float:
 
 
 def pooled_loss(before: Floats, after: Floats) -> float | None:
-    """The divergence of two profiles, from how often each topic (0 is other) occurs; nothing where one is empty."""
+    """The divergence of two profiles, from how often each topic (0 is other) occurs; None if one is empty."""
     first, second = (np.asarray(each, np.float64).reshape(1, -1) for each in (before, after))
     if first.sum() == 0 or second.sum() == 0:
         return None
@@ -74,7 +74,7 @@ def pooled_loss(before: Floats, after: Floats) -> float | None:
 
 
 def pooled_loss_on_topics(before: Floats, after: Floats) -> float | None:
-    """The same without what lies under no topic."""
+    """The divergence of two profiles without queries that lie under no topic; None if one is empty."""
     return pooled_loss(np.asarray(before)[1:], np.asarray(after)[1:])
 
 

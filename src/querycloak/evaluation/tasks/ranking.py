@@ -22,7 +22,7 @@ def taus(first: Floats, second: Floats, starts: NDArray[np.int64]) -> Floats:
     Knight's way: sort by the first, then count the exchanges that sorting by the second takes.
     """
     lists = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-    # Here, for sorting within the kernel takes seconds to compile.
+    # Here, because sorting within the kernel takes seconds to compile.
     order = starts[0] + np.lexsort((second[starts[0] : starts[-1]], first[starts[0] : starts[-1]], lists))
     values = np.full(starts.size - 1, np.nan)
     _taus(first[order], second[order], np.empty(order.size), starts - starts[0], values)

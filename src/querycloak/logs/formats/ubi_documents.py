@@ -62,7 +62,7 @@ def _paths_of(attribute: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of a block, column by column; what was clicked, and where, is told of clicks alone."""
+    """The documents of a block, column by column; object and position are filled for clicks and impressions alone."""
 
     kinds: NDArray[np.int8]
     instructions: Mask

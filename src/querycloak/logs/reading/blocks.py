@@ -33,7 +33,7 @@ class Block:
     """Whole records of one file; the code that parses the block finds them, in parallel to the reading.
 
     `line` is the first record's number, 0 where nobody counted. `size` is what was read of the stored file
-    for it: progress is told in those bytes. `overlong` stands for one record too long to be held.
+    for it: progress is shown in those bytes. `overlong` stands for one record too long to be held.
     """
 
     file: int
@@ -131,7 +131,7 @@ def _record_buffers(stream: ByteStream) -> Iterator[tuple[bytes, bool]]:
             rest = piece[cut:]
             continue
         rest += piece
-        # A record that is skipped must be too long without its marks and the carriage return that may follow, for the
+        # A record that is skipped must be too long without its marks and the carriage return that may follow: the
         # same record may be held, and then judged, where what is read at once begins at another place.
         if len(rest) > LONGEST_RECORD + 1 and len(rest := _without_marks(rest)) > LONGEST_RECORD + 1:
             after, rest = _after_line_feed(stream, rest), b""

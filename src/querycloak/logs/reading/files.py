@@ -164,7 +164,7 @@ class FileOptions:
     show_names: bool = False
     """Messages name files by their names, which may be user ids, instead of their places."""
     format_named: bool = False
-    """Then no byte of a file tells how it is compressed."""
+    """Whether the owner named the format; then a file's name alone decides how it is compressed."""
 
     def __post_init__(self) -> None:
         checked_compression(self.compression)
@@ -192,7 +192,7 @@ def find_files(
 ) -> LogFiles:
     """The log files that paths, folders and addresses stand for, in order of name within a folder.
 
-    on_step: told of folders with many files.
+    on_step: called with the progress in folders with many files.
     """
     if not logs:
         raise InputError("no log was given: name a file, a folder or an address")

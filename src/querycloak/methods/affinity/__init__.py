@@ -1,1 +1,1 @@
-"""k-theta affinity: queries protected by queries like them (what that means: affinity.md)."""
+"""k-theta affinity: queries that k users asked, or asked like them; no guarantee (note: affinity.md)."""

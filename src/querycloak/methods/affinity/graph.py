@@ -35,7 +35,7 @@ OnShare = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Graph:
-    """Vertices in the index's order: who surely stays, who is open, and each open vertex's neighbours."""
+    """Vertices in the index's order: flags of those that surely stay, the open ones, and the neighbours of these."""
 
     stays: NDArray[np.bool_]
     open: NDArray[np.int64]
@@ -117,7 +117,7 @@ class Search:
         self._unused: list[_Scratch] = []
 
     def everything(self, threads: int, progress: OnShare = lambda _: None) -> Iterator[NeighbourBlock]:
-        """The lists of all that is open, block after block."""
+        """Lists of the neighbours of all open vertices, block after block."""
         hubs, others = np.flatnonzero(self._hubs), np.flatnonzero(~self._hubs)
         # Those with the most users first: the more is known to stay, the fewer lists must be kept.
         lengths = np.diff(self._people.starts)
@@ -196,7 +196,7 @@ def _lift(hubs, index, people, neighbours):  # type: ignore[no-untyped-def]
 
 @kernel
 def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type: ignore[no-untyped-def]
-    """List neighbours of vertices from `done` on while there is room; where it ended, and how much was used."""
+    """List neighbours of vertices from `done` on while there is room; returns the next vertex and the room used."""
     used = 0
     neighbours, starts = scratch.neighbours, people.starts
     for place in range(done, vertices.size):

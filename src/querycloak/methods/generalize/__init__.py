@@ -1,1 +1,1 @@
-"""WordNet generalisation of single queries (what that means: generalize.md)."""
+"""Queries generalised to WordNet concepts that at least k users share; no guarantee (note: generalize.md)."""

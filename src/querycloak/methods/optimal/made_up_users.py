@@ -137,7 +137,7 @@ def _times(pair, starts, one, wanted):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _part_equals(pair, user, starts, state, tries):  # type: ignore[no-untyped-def]
-    """Exchange every pair that a user has twice for one that fits; whether all could be."""
+    """Exchange every pair that a user has twice for one that fits; returns whether all could be exchanged."""
     for slot in range(pair.size):
         attempt = 0
         while _times(pair, starts, user[slot], pair[slot]) > 1:
@@ -200,7 +200,7 @@ def _link_of(one, two, links):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _shift(slot, moving, sign, dealt, current, links):  # type: ignore[no-untyped-def]
-    """Add or take away the links of `moving` with the other pairs of the slot's user; how the error changes."""
+    """Add or remove the links of `moving` with the other pairs of the slot's user; returns the change of the error."""
     if links.starts[moving + 1] == links.starts[moving]:
         return 0
     change = 0
@@ -218,7 +218,7 @@ def _shift(slot, moving, sign, dealt, current, links):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def _swap(mine, theirs, dealt, current, links):  # type: ignore[no-untyped-def]
-    """Exchange the pairs of two slots; how the error changes."""
+    """Exchange the pairs of two slots; returns the change of the error."""
     given, taken = dealt.pair[mine], dealt.pair[theirs]
     change = _shift(mine, given, -1, dealt, current, links) + _shift(theirs, taken, -1, dealt, current, links)
     dealt.pair[mine], dealt.pair[theirs] = taken, given

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 256, 4
-"""Best bound on the synthetic standard log at (8, 1e-7); logs with few searches per user want a smaller one."""
+"""Best bounds on the synthetic standard log at (8, 1e-7); logs with few searches per user need smaller ones."""
 _MOST_PER_USER = 1000
 _FITTED = (
     "The margin is that of a pair's noisy total, before totals are fitted to how many pairs made-up users have; an "
     "objective other than size changes totals on purpose, and there is no margin then.",
-    "Every user is made up. That nobody asked for a row means here that nobody clicked the pair.",
+    "Every user is made up. A spurious row is here a pair that no user of the log clicked.",
 )
 
 

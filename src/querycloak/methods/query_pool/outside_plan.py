@@ -30,7 +30,7 @@ MAX_KEYS_PER_USER = PER_USER["multi-round"]
 SPLIT: Mapping[str, int] = {"queries": 8, "clicks": 7, "transitions": 1}
 """Parts of mu^2; transitions of released queries are few, and need many users (sessions.md)."""
 TRANSITION_OF_QUERY = 20
-"""A transition seldom has more than this part of the users of the second most frequent query (sessions.md)."""
+"""A transition seldom has more than 1/20 of the users of the second most frequent query (sessions.md)."""
 FEW_QUERIES = "fewer than two queries came out"
 RARE_QUERIES = "the queries that came out are so rare that no transition is likely to exceed the threshold"
 

@@ -1,1 +1,1 @@
-"""Semantic replacement (proof: semantic.md)."""
+"""Semantic replacement: each query becomes a concept drawn at random, similar ones more often (proof: semantic.md)."""

@@ -116,7 +116,7 @@ Ints = NDArray[np.int32]
 class Domain:
     """Some concepts of the taxonomy with one above all, numbered on their own.
 
-    finer: what queries are looked up in, where fewer concepts may come out than can be found.
+    finer: the taxonomy in which queries are looked up; it has more concepts than `taxonomy` if only some may come out.
     """
 
     taxonomy: Taxonomy
@@ -146,7 +146,7 @@ class Domains:
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, name: str, candidates: str | None = None) -> Domains:
-        """`all`, `topics` (four of WordNet), a label or label#sense, or several of these parted by `|`."""
+        """`all`, `topics` (four of WordNet), a label or label#sense, or several of these separated by `|`."""
         if name == ALL:
             return cls(taxonomy, (Domain.of(taxonomy, np.arange(len(taxonomy), dtype=np.int32), candidates),))
         roots = domain_roots(taxonomy, name)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.text.taxonomy import Taxonomy
 
-# A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
+# An epsilon for each query beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
 _UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
 _LANGUAGE_UNPROTECTED = (
@@ -207,7 +207,7 @@ class Semantic(Method):
     def _check_texts(self) -> None:
         for name, value in (("domain", self.domain), ("topics", self.topics)):
             if value is not None and not all(part.strip() for part in value.split("|")):
-                refuse(name, "names of concepts, parted by |", value, "leave the empty one out")
+                refuse(name, "names of concepts, separated by |", value, "leave the empty one out")
         if self.any_language and self.taxonomy != WORDNET:
             raise ParameterError.of("{any_language} is about WordNet: leave it out with another {taxonomy}")
         if self.taxonomy != WORDNET and Path(self.taxonomy).suffix.lower() not in (".csv", ".tsv", ".parquet"):

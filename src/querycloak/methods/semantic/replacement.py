@@ -35,13 +35,17 @@ _LEVELS_AT_ONCE = 32
 
 
 class DrawnTables(NamedTuple):
-    """The rows, and totals computed back from them; None where the channel is not one, or cannot be inverted."""
+    """The rows, the channel of all draws, and totals computed back from the rows by it.
+
+    channel, totals: None for counts, if draws have several laws, or with too many candidates. totals: None also if the
+    channel cannot be inverted.
+    """
 
     log: Table
     totals: Totals | None = None
     channel: DrawChannel | None = None
     listed: pa.Table | None = None
-    """The channel as a table; None if it is too long, or two numbers say it."""
+    """The channel as a table; None if it is too long, or if two numbers determine it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +65,7 @@ class Replacement:
         return made
 
     def at(self, method: Semantic) -> Replacement:
-        """The tables with another epsilon, variant or unit."""
+        """The mechanism for a method with another epsilon, variant or unit, with these domains and weights."""
         return method.mechanism(method, self.domains, self._made)
 
     def weights(self, number: int) -> Weights:

@@ -32,7 +32,7 @@ ONE_USER_IN = 3
 """English web searches have a noun of WordNet in seven or eight of ten cases, those of `synth` in four, German ones in
 two or three."""
 LEAST_USERS = 100
-"""Fewer first searches may be anything."""
+"""Number of first searches from which on the check is made; a share of fewer says little."""
 
 
 def check_language(engine: Engine, searches: ir.Table, concepts_of: Callable[[pa.Array], NDArray[np.int32]]) -> None:

@@ -82,7 +82,7 @@ class Sessions(KeysMethod):
         "paper variant."
     )
     queries_per_session: int | None = option(
-        help="How many queries of a session count: 3 if not given, 2 with Laplace noise."
+        help="How many queries of a session count: 3 if not given, 2 with Laplace noise except in the paper variant."
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
     sequences: Sequences | None = option(

@@ -29,15 +29,15 @@ PER_USER: Mapping[str, Mapping[str, int]] = {
 Users hold one or two pairs of released queries, so one is best on all logs that were tried (docs/selection.md).
 """
 PAIR_OF_QUERY = 20
-"""A pair seldom has more than this part of the users of the second most frequent query: 45 on the logs tried."""
+"""A pair seldom has more than 1/20 of the users of the second most frequent query: 1/45 on the logs tried."""
 MOST_QUERIES = 1_000_000
 """Released queries, at most, for which ranges are stated before the draw."""
 FEWEST_QUERIES = 2
 FEW_QUERIES = "fewer than two queries came out"
 RARE_QUERIES = "the queries that came out are so rare that no pair of them is likely to exceed the cut"
 _SPURIOUS = (
-    "Every pair of released queries got noise, asked or not: a row may be a pair that nobody asked. One in "
-    f"{SPURIOUS.denominator} rows is expected to be."
+    "Every pair of released queries got noise, asked or not: a row may be spurious, a pair that no user "
+    f"has; at most one in {SPURIOUS.denominator} rows is expected to be."
 )
 
 

@@ -85,7 +85,7 @@ def packing(holdings: Holdings, bound: PairLimit, objective: Objective) -> Packi
     capacity = np.full(holdings.users, bound.units, dtype=np.int64)
     if objective.once_per_query:
         starts, row, weight, capacity = _with_queries(holdings, row, weight, capacity)
-    # reduceat needs every pair to have an entry: each has two, for pairs of one user are dropped.
+    # reduceat needs every pair to have an entry: each has two, because pairs of one user are dropped.
     within = capacity[row] // weight
     most = np.minimum.reduceat(within, starts[:-1]) if starts.size > 1 else np.zeros(0, dtype=np.int64)
     return Packing(starts, row, weight, capacity, np.minimum(most, objective.most or _NO_LIMIT), holdings.users)

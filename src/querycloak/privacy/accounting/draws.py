@@ -25,7 +25,7 @@ class Draw(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """As a charge holds it."""
+        """The draw as a charge holds it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Histogram(Draw):
         return shared if self.published_noise is None else shared + Losses({self.published_noise: self.per_user})
 
     def to_json(self) -> dict[str, Any]:
-        """As a charge holds it."""
+        """The draw as a charge holds it."""
         published_noise = {} if self.published_noise is None else {"fresh": _noise_json(self.published_noise)}
         bounds = {"threshold": self.threshold, "per_user": self.per_user}
         # Versions that know no tie probability must not take this for a histogram without one.
@@ -83,7 +83,7 @@ class PublicCounts(Draw):
         return Losses({self.noise: self.per_user})
 
     def to_json(self) -> dict[str, Any]:
-        """As a charge holds it."""
+        """The draw as a charge holds it."""
         return {"kind": "public-counts", "noise": _noise_json(self.noise), "per_user": self.per_user}
 
 
@@ -108,7 +108,7 @@ class GaussianRounds(Draw):
         return Losses({}, Fraction(SLACK), own=Fraction(own), normal=Fraction(self.squared_loss))
 
     def to_json(self) -> dict[str, Any]:
-        """As a charge holds it."""
+        """The draw as a charge holds it."""
         averaged = {"averaged": True} if self.averaged else {}
         return {"kind": "gaussian-rounds", "squared_loss": self.squared_loss, "own_keys": self.own_keys, **averaged}
 
@@ -125,7 +125,7 @@ class Anything(Draw):
         return Losses.of_guarantee(self.epsilon, self.delta)
 
     def to_json(self) -> dict[str, Any]:
-        """As a charge holds it."""
+        """The draw as a charge holds it."""
         return {"kind": "any", "epsilon": self.epsilon, "delta": self.delta}
 
 
@@ -145,7 +145,7 @@ class OneOf(Draw):
         return Losses.of_guarantee(self.epsilon, self.delta)
 
     def to_json(self) -> dict[str, Any]:
-        """As a charge holds it."""
+        """The draw as a charge holds it."""
         plans = [[draw.to_json() for draw in plan] for plan in self.plans]
         return {"kind": "one-of", "plans": plans, "epsilon": self.epsilon, "delta": self.delta}
 

@@ -29,7 +29,7 @@ _TABLE_ROUNDING, _BEYOND = 2.0**-33, 1e-30
 
 @dataclass(frozen=True)
 class Range:
-    """A number of users or counts: from the best case to the worst, which are the same where nothing decides it."""
+    """A number of users or counts, from the best case to the worst; equal ends if it is certain."""
 
     low: int
     high: int

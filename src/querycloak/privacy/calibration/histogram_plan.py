@@ -21,7 +21,7 @@ from querycloak.privacy.sampling.noise import Laplace, Noise
 from querycloak.sentence import Sentence
 
 LEAST_EPSILON = 1e-9
-"""Nobody needs an epsilon below this."""
+"""Lower end of the search for an epsilon."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Spending on each population: the ledger, campaigns, and the payment of a release."""
+"""Spending on each population: the ledger and its journal, campaigns, series, and the payment of a release."""

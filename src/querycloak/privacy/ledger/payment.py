@@ -145,7 +145,7 @@ class Bill:
             natural("campaign", self.campaign, "say how many queries of each user are paid for")
 
     def began(self, charge: Charge) -> bool:
-        """True if an earlier charge began this campaign, if its guarantee has the same numbers."""
+        """True if this charge began the bill's campaign; asked of charges whose guarantee has the same numbers."""
         same = self.same_terms is None or self.same_terms(charge.parameters)
         return charge.method == self.method and same
 

@@ -60,7 +60,7 @@ class SqliteFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Read-only connection; a file that is not there yet is an empty one."""
+        """Connection for reading one state of the file, which it does not upgrade; a missing file is an empty one."""
         with self._transaction("BEGIN", there=self._is_ours()) as connection:
             yield connection
 
