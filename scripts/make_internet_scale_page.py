@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, TABLES = DOCS / "internet-scale.md", DOCS / "tables"
 BLOCK = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ROWS, USERS = 10**10, 10**9
-MIN_USERS, BUCKETS, PEELED, WORDNET, GRAMS = 5, 1 << 24, 1 << 23, 82_115, 220
+MIN_USERS, AT_ONCE, PEELED, WORDNET, GRAMS = 5, 1 << 24, 1 << 23, 82_115, 220
 """k of the runs; bounds of the code; n-grams of an average user of AOL's log."""
 MEGA, GIGA, TERA = 1e6, 1e9, 1e12
 Row = dict[str, str]
@@ -83,17 +83,17 @@ def _released(each: Runs) -> float:
     return keys_released(each.method) * each.bytes_fetched
 
 
-def _buckets(each: Runs) -> float:
-    return BUCKETS * each.bytes_fetched + _released(each)
+def _rounds(each: Runs) -> float:
+    return AT_ONCE * each.bytes_fetched + _released(each)
 
 
 DRIVER: dict[str, tuple[str, Callable[[Runs], float]]] = {
     "k-anonymity": ("keys released x bytes of a row", _released),
     "clicks --max-keys-per-user 4": ("keys that may pass x bytes of a row", _released),
-    "clicks": ("2^24 buckets at a time and keys released, x bytes of a row", _buckets),
-    "sessions": ("2^24 buckets at a time and keys released, x bytes of a row", _buckets),
-    "query-pool": ("the public list: at most 2^24 rows", lambda each: BUCKETS * each.bytes_fetched),
-    "optimal": ("2^24 buckets at a time and keys released, x bytes of a row", _buckets),
+    "clicks": ("2^24 totals at a time and keys released, x bytes of a row", _rounds),
+    "sessions": ("2^24 totals at a time and keys released, x bytes of a row", _rounds),
+    "query-pool": ("the public list: at most 2^24 rows", lambda each: AT_ONCE * each.bytes_fetched),
+    "optimal": ("2^24 totals at a time and keys released, x bytes of a row", _rounds),
     "semantic": ("52 bytes for each search, 36 for each user", lambda each: 52 * each.streamed * ROWS + 36 * USERS),
     "affinity": (
         "2^23 x 40 bytes, 10,000 concepts for each n-gram of a user x 100 bytes",

@@ -15,8 +15,6 @@ from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, PreselectionRound, WeightedPlan, interest_of
 from querycloak.privacy.sampling.noise import Laplace, Noise
 
-BUCKETS = 1 << 24
-
 
 def select(held: Holdings, plan: TablePlan, draw: np.random.Generator, decision: RenyiPurse | None = None) -> Ints:
     """The keys that come out; with `decision`, by its chances in place of the plan's last noise."""
@@ -52,10 +50,7 @@ def scouting_loss(plan: TablePlan) -> float:
 
 
 def _totals(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> Ints:
-    """Scouts on buckets of parts and on keys, then the weights that decide (privacy/calibration/selection.md).
-
-    Keys share a bucket of 64 bits so rarely that each is its own here.
-    """
+    """Scouts of parts and of keys, then the weights that decide (privacy/calibration/selection.md)."""
     kept = held.first(plan.per_user)
     if not plan.scouts:
         return _votes(kept, np.full(kept.key.size, FULL_INTEREST))
@@ -74,16 +69,12 @@ def _totals(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> In
 def _with_all_parts(kept: Holdings, scout: PreselectionRound, draw: np.random.Generator) -> np.ndarray:
     """Of every key whether the scout lets all of its parts pass."""
     parts = np.arange(kept.keys)[:, None] if kept.parts is None else kept.parts  # a key may be its only part
-    buckets = draw.integers(BUCKETS, size=int(parts.max(initial=0)) + 1)
-    held = np.concatenate([kept.user * BUCKETS + buckets[each] for each in parts[kept.key].T])
-    present = np.concatenate([each >= 0 for each in parts[kept.key].T])
-    entries = np.unique(held[present])
-    user, bucket = entries // BUCKETS, entries % BUCKETS
-    numbers, place = np.unique(bucket, return_inverse=True)
+    number, mine = int(parts.max(initial=0)) + 1, parts[kept.key]
+    entries = np.unique((kept.user[:, None] * number + mine)[mine >= 0])  # a part counts once for each user
+    user, part = entries // number, entries % number
     each = np.floor(GRID / np.sqrt(np.bincount(user, minlength=kept.users)))[user]
-    noisy = np.bincount(place, each) + drawn(scout.noise, numbers.size, draw)
-    passed = numbers[noisy > scout.floor]
-    return np.asarray(np.all((parts < 0) | np.isin(buckets[parts], passed), axis=1))
+    noisy = np.bincount(part, each, minlength=number) + drawn(scout.noise, number, draw)
+    return np.asarray(np.all((parts < 0) | (noisy > scout.floor)[parts], axis=1))
 
 
 def _weights(kept: Holdings, interest: Ints) -> Ints:

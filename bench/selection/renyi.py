@@ -119,17 +119,19 @@ def largest_after(chance: float, epsilon: float, delta: float, order: float) -> 
 def _within(larger: float, smaller: float, epsilon: float, delta: float, order: float) -> bool:
     """Whether these two chances are delta-approximately Rényi-close, in both directions (renyi.md, claim 1)."""
     q, p = (larger - delta) / (1 - delta), smaller / (1 - delta)
-    if q <= p:
+    if q <= p or smaller + delta >= 1:
         return True
-    if p <= 0 or q >= 1:
+    if p <= 0 or larger >= 1:
         return False
+    # From 1 - larger, which floats hold exactly near 1: 1 - q would keep few of its digits.
+    not_q, not_p = (1 - larger) / (1 - delta), (1 - smaller - delta) / (1 - delta)
     most = (order - 1) * epsilon
-    return bool(_power(q, p, order) <= most and _power(p, q, order) <= most)
+    return bool(_power(q, not_q, p, not_p, order) <= most and _power(p, not_p, q, not_q, order) <= most)
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _power(q: float, p: float, order: float) -> float:
-    """(order - 1) times the Rényi divergence of a coin of chance q from one of chance p."""
+def _power(q: float, not_q: float, p: float, not_p: float, order: float) -> float:
+    """(order - 1) times the Rényi divergence of a coin of chances q and not_q from one of p and not_p."""
     yes = order * math.log(q) + (1 - order) * math.log(p)
-    no = order * math.log1p(-q) + (1 - order) * math.log1p(-p)
+    no = order * math.log(not_q) + (1 - order) * math.log(not_p)
     return max(yes, no) + math.log1p(math.exp(-abs(yes - no)))

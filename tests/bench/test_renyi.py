@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bench.selection.accounting import purse
 from bench.selection.renyi import GRID, RenyiPurse, largest_after, largest_chances, renyi_epsilon, weight_at
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 
@@ -32,6 +32,8 @@ def close(larger: float, smaller: float, *limits: float) -> bool:
 
 
 @settings(max_examples=60, deadline=None)
+@example(0.9821254495010241, 4.26771890253384, 1.575373820081967e-05, 1.2198372194329614)  # 1 - largest is 2.5e-11
+@example(0.99, 5.0, 1e-9, 1.2)
 @given(st.floats(1e-9, 0.99), st.floats(0.01, 5.0), st.floats(1e-9, 1e-3), st.floats(1.2, 50.0))
 def test_the_largest_chance_beside_another_is_close_and_no_larger_one_is(
     chance: float, epsilon: float, delta: float, order: float

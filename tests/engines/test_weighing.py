@@ -426,6 +426,22 @@ def test_no_user_keeps_more_than_the_first_keys(engine: Engine, sizes: tuple[int
     assert len(kept) == len(expected)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_keys_of_one_moment_are_kept_by_their_texts(engine: Engine, seed: int) -> None:
+    """Had the order of rows decided, one more user could change which keys of another user count."""
+    held = [(f"u{user}", f"key {key:02}") for user in range(40) for key in range(12)]
+    held = [held[place] for place in np.random.default_rng(seed).permutation(len(held))]
+    rows = table(engine, held).mutate(earliest=weighted_selection._long(5))
+    kept = engine.fetch(first_of_kept(engine, engine.stage(rows), KEY, 3)).to_pylist()
+    assert {(row["user"], row["query"]) for row in kept} == {
+        (f"u{user}", f"key 0{key}") for user in range(40) for key in range(3)
+    }
+    plan = WeightedPlan((), Gaussian(1.0), 300, 12, Gaussian(2.0), 3, 1.0, 0.1)
+    chosen = pa.table({"query": [f"key {key:02}" for key in range(12)], "url": ["http://x/"] * 12})
+    counted = WeightedSelection.of(engine, rows, KEY, plan).counted(chosen)
+    assert counted["n"].to_pylist() == [40, 40, 40, *[0] * 9]
+
+
 def test_the_bound_comes_first(engine: Engine) -> None:
     held = [("u", f"key {key}") for key in range(9)]
     plan = plan_tables(4, 1e-4, {"clicks": 3}, selection="multi-round").plans["clicks"]

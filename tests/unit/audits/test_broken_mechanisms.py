@@ -178,7 +178,7 @@ def rounds() -> Clicks:
     return Clicks(epsilon=8, delta=1e-3, selection="multi-round", max_keys_per_user=400)
 
 
-def test_a_scout_that_skips_buckets_of_weight_zero() -> None:
+def test_a_scout_that_skips_keys_of_weight_zero() -> None:
     pair = broken.heavy_key_pair()
     assert exactly(MethodMechanism(rounds()), pair) == []
     with broken.scouts_skip_keys_without_weight():

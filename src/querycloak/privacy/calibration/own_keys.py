@@ -16,7 +16,8 @@ from querycloak.privacy.sampling.noise import Gaussian
 FLOAT_SLACK = 2.0**-40
 MOST_KEYS = 10**12
 """Keys of a log, at most, for the chance that two of them share a digest (claim 6, which counts 64 of its 128 bits)."""
-BUCKETS = 2**64
+DIGESTS = 2**64
+"""Digests of which claim 6 supposes that there are at least as many."""
 
 
 class Floor(NamedTuple):
@@ -60,7 +61,7 @@ def added_by(noise: Gaussian, threshold: int, per_user: int, scouts: Sequence[Fl
     in_decision = own_keys(noise, threshold, per_user, equal=False)
     if in_decision >= 1:
         return 1.0
-    sharing = min(1.0, per_user * (MOST_KEYS / BUCKETS)) * in_decision
+    sharing = min(1.0, per_user * (MOST_KEYS / DIGESTS)) * in_decision
     mean = mean_own_keys([*scouts, Floor(noise, threshold)], per_user)
     added = min(mean + sharing, in_decision) / (1 - in_decision) * (1 + FLOAT_SLACK)
     return min(1.0, added / (1 + added) * (1 + FLOAT_SLACK))

@@ -147,7 +147,7 @@ SCOUTED = WeightedPlan((PreselectionRound(Gaussian(250.0), 200),), Gaussian(150.
 
 
 def numbers_and_laws(loads: tuple[int, int]) -> tuple[Numbers, Law, Law]:
-    """What the scout may see of a bucket with one load or the other, and how likely it is."""
+    """What the scout may see of a key with one load or the other, and how likely it is."""
     noise = SCOUTED.scouts[0].noise
     numbers = np.arange(min(loads) - int(6 * noise.sigma), max(loads) + int(6 * noise.sigma))
     weights = [np.exp(-0.5 * ((numbers - load) / noise.sigma) ** 2) for load in loads]
@@ -254,3 +254,18 @@ def test_bounds_at_which_no_key_or_part_would_have_weight_are_refused(table: str
     plan = plan_tables(8.0, 1e-6, {table: most}, selection="multi-round").plans[table]
     assert plan.route().least >= 1
     assert plan.accounts_for(most) > 0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (8.0, 2.25e-7)])
+def test_public_priors_pay_for_weights_that_differ(epsilon: float, delta: float) -> None:
+    """Weights follow priors in the first round, so claim 3 has its bound for any weights, in plan and draw."""
+    plan = plan_tables(epsilon, delta, {"queries": 256}, selection="weighted", priors=True).plans["queries"]
+    alike = plan_tables(epsilon, delta, {"queries": 256}, selection="weighted").plans["queries"]
+    assert isinstance(plan, WeightedPlan)
+    assert isinstance(alike, WeightedPlan)
+    any_weights, equal = (own_keys(plan.noise, plan.threshold, 256, equal=equal) for equal in (False, True))
+    assert plan.draw().own_keys == any_weights > equal
+    assert alike.draw().own_keys == own_keys(alike.noise, alike.threshold, 256, equal=True)
+    assert plan.threshold > alike.threshold
+    assert together(epsilon, plan.draw()) <= delta
+    assert plan.draw().own_keys <= delta / 2 < replace(plan, threshold=alike.threshold).draw().own_keys

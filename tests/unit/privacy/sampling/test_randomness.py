@@ -273,3 +273,12 @@ def test_few_draws_ask_for_more_digits_where_the_table_does(monkeypatch: pytest.
         monkeypatch.setattr(source, "_words", given)
         drawn.append((source.at_least(noise, 3, 1).tolist(), source.below(1000, 3).tolist()))
     assert drawn[0] == drawn[1]
+
+
+def test_a_secret_has_256_bits() -> None:
+    """Each of its bytes varies: nobody can try all secrets to find two texts that share a digest."""
+    secrets = [bytes.fromhex(Randomness(seed=seed).secret()) for seed in range(200)]
+    assert {len(secret) for secret in secrets} == {32}
+    for place in range(32):
+        assert len({secret[place] for secret in secrets}) > 90  # of 256 values 138 +- 6 are expected
+    assert len({Randomness().secret() for _ in range(20)}) == 20
