@@ -68,6 +68,17 @@ def test_weights_are_the_largest_whole_ones_and_no_user_exceeds_the_length(engin
     assert min(squares.values()) > 0.8 * GRID**2
 
 
+def test_weights_by_priors_have_the_whole_length(engine: Engine) -> None:
+    """Interest halves with every two points of a prior, down to 64, and the length is that of these interests."""
+    held, priors = [("u", f"key {key}") for key in range(9)], list(range(9))
+    rows = engine.fetch(_weighed(table(engine, held, prior=priors, known=[1024] * 8 + [100]))).to_pylist()
+    interests = [1024, 724, 512, 362, 256, 181, 128, 90, 64]
+    length = sum(each * each for each in interests)
+    expected = {f"key {key}": math.isqrt(GRID**2 * each**2 // length) for key, each in enumerate(interests)}
+    assert {row["query"]: row["weight"] for row in rows} == expected
+    assert 0.95 * GRID**2 < sum(weight**2 for weight in expected.values()) <= GRID**2
+
+
 def test_a_key_whose_holders_give_it_nothing_draws_noise_all_the_same(engine: Engine) -> None:
     """Else one more user would decide whether it is drawn, and move everybody who holds it (selection.md, step 1)."""
     held = [("u", f"key {key}") for key in range(300)]
