@@ -54,8 +54,8 @@ def page_with_tables(page: str, sizes: Mapping[int, Figures], tuning: Figures, j
         "shapes": lambda: _by_size(sizes, SHAPES),
         "tasks": lambda: _by_size(sizes, TASKS),
         "others": lambda: _by_method(sizes[20_000]),
-        "tuning": lambda: _by_shares(tuning, intervals=False),
-        "judged": lambda: _by_shares(over_logs(judged), intervals=True),
+        "tuning": lambda: _by_shares(tuning, ("shapes", "tasks"), intervals=False),
+        "judged": lambda: _by_shares(over_logs(judged), ("tasks",), intervals=True),
     }
     return BLOCK.sub(lambda block: block[1] + blocks[block[2]]() + block[3], page)
 
@@ -90,9 +90,9 @@ def _by_size(sizes: Mapping[int, Figures], names: Sequence[str]) -> str:
     return _markdown(lines)
 
 
-def _by_shares(figures: Figures, *, intervals: bool) -> str:
-    """A line for each figure and epsilon, a column for each division of the budget."""
-    names = list(dict.fromkeys(row["figure"] for row in figures.values() if row["part"] in ("shapes", "tasks")))
+def _by_shares(figures: Figures, parts: Sequence[str], *, intervals: bool) -> str:
+    """A line for each figure of these parts and epsilon, a column for each division of the budget."""
+    names = list(dict.fromkeys(row["figure"] for row in figures.values() if row["part"] in parts))
     splits = list(dict.fromkeys(name.split(", epsilon ")[0] for name, _ in figures if ", epsilon " in name))
     lines = [["figure", "epsilon", *splits]]
     for name in names:
