@@ -276,7 +276,7 @@ class CountLaw:
         return int(values[0]), law / law.sum()
 
     def _far_below(self, true: int, noise: Noise) -> tuple[int, FloatArray]:
-        """Noise beyond a distant threshold: geometric for Laplace; for Gaussian at least as short."""
+        """Noise beyond a distant threshold: geometric, as for Laplace; a Gaussian's own law falls faster still."""
         start = (self.threshold or 0) + 1
         size = noise.size if isinstance(noise, Laplace) else noise.size**2 / (start - true)
         ratio = math.exp(-1 / size)
