@@ -16,7 +16,7 @@ from querycloak.errors import ParameterError
 from querycloak.language.character_model import LETTERS, _trigrams, character_bits
 from querycloak.language.query_model import QueryModel, public_completions
 from querycloak.language.word_model import BEGIN, END, LEAST_NOVELTY, VOCABULARY, WordModel, grams_of, novelty
-from querycloak.releases.release_model import model_of
+from querycloak.releases.release_model import model_of, model_of_queries
 from querycloak.text.english import STOP_WORDS, public_queries
 from querycloak.text.word_boundaries import joined, words_of
 from tests.commands import in_process
@@ -118,6 +118,27 @@ def test_released_queries_come_first_then_words_then_public_text() -> None:
     assert "the" not in [each.query for each in known.complete("th", 10) if each.source == "words"]  # a stop word
     assert known.complete("", 2)[0].query == "cheap"  # nothing typed yet
     assert known.ranked(10)[:3] == ["cheap", "chesterfield", "chess"]
+
+
+def test_no_completion_is_empty() -> None:
+    assert "" not in [each.query for each in model().complete("", 1000)]
+    assert "" not in model().ranked(100)
+
+
+def test_queries_without_words_leave_words_alone() -> None:
+    """A frequent query of signs is a whole query alone: words are as probable as without it."""
+    signs = model_of_queries({"?!": 1e9, "weather": 1.0})
+    assert signs.words.counts == model_of_queries({"weather": 1.0}).words.counts
+    assert signs.bits("?!") == pytest.approx(-math.log2(0.1 * (1 - novelty(1))), abs=0.01)
+    assert {word for query in signs.sample(200, seed=1) for word in query.split()} == {"?!", "weather"}
+
+
+def test_long_words_cost_what_their_characters_cost() -> None:
+    """Probabilities of words fall without end, so that all words together have at most 1."""
+    word = "\u0e01" * 60
+    assert character_bits(word) > 1100
+    assert model().bits(word) >= character_bits(word)
+    assert model().bits(word) == pytest.approx(character_bits(word) - math.log2(novelty(7)))
 
 
 def test_public_completions_are_the_most_frequent_without_stop_words() -> None:
