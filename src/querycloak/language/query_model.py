@@ -206,18 +206,19 @@ class QueryModel:
         return [query for _, query in heapq.nlargest(most, fitting)]
 
     def _beginnings(self, prefix: str) -> list[tuple[float, tuple[str, ...]]]:
-        """Return the complete words of a prefix, followed by each likely word that its last letters begin."""
+        """Return the complete words of a prefix, followed by each likely word that its last letters begin.
+
+        The logarithms leave out the complete words, which all have in common.
+        """
         typed = words_of(prefix)
         partial = typed.pop() if typed and not prefix.endswith(" ") else ""
         before = [BEGIN, *typed]
-        chances = [self.words.probability(word, before[: at + 1]) for at, word in enumerate(typed)]
-        base = sum(math.log2(max(chance, 1e-300)) for chance in chances)
         if not partial:
-            return [(base, tuple(typed))]
+            return [(0.0, tuple(typed))]
         candidates = self.words.starting_with(partial)
         scored = ((self.words.probability(word, before), word) for word in candidates)
         best = heapq.nlargest(_BEAM, scored)
-        return [(base + math.log2(probability), (*typed, word)) for probability, word in best if probability > 0]
+        return [(math.log2(probability), (*typed, word)) for probability, word in best if probability > 0]
 
     def _drawn(self, random: np.random.Generator) -> str:
         words: list[str] = [BEGIN]
