@@ -163,6 +163,12 @@ def test_released_queries_come_first_then_words_then_public_text() -> None:
     assert known.ranked(10)[:3] == ["cheap", "chesterfield", "chess"]
 
 
+def test_words_that_are_typed_stay_even_if_unknown() -> None:
+    (first, *_) = model().complete("zzzq wea")
+    assert (first.query, first.source) == ("zzzq weather", "words")
+    assert all(each.query.startswith("zzzq wea") for each in model().complete("zzzq wea"))
+
+
 def test_no_completion_is_empty() -> None:
     assert "" not in [each.query for each in model().complete("", 1000)]
     assert "" not in model().ranked(100)
