@@ -63,7 +63,7 @@ class QueryModel:
             raise ParameterError("the release holds no query and no word with a count: there is nothing to learn from")
 
     def probability(self, query: str) -> float:
-        """Return the probability of a query; above 0 for every text."""
+        """Return the probability of a query: above 0, but for texts whose probability is too small for a float."""
         return float(2.0 ** -self.bits(query))
 
     def bits(self, query: str) -> float:
@@ -146,7 +146,10 @@ class QueryModel:
         return odd and (words[-1], word) not in self.grams
 
     def sample(self, n: int, seed: int) -> list[str]:
-        """Draw n queries, from whole queries or word by word; the same seed gives the same queries."""
+        """Draw n queries, from whole queries or word by word; the same seed gives the same queries.
+
+        Released words take the place of those that the model would spell. A query of words has at most 8.
+        """
         whole("n", n, "such as 10", least=0, most=10**9)
         random = np.random.Generator(np.random.PCG64(whole("seed", seed, "such as 1", least=0)))
         from_whole = random.random(n) < self._whole_share / (1 - self._characters_share)
@@ -195,7 +198,7 @@ class QueryModel:
                 for word, probability in self.words.likely(before, _NEXT):
                     if probability > 0 and not self._is_odd(before, word):
                         grown.append((logarithm + math.log2(probability), (*words, word)))
-            ended += [(logarithm, joined(words[:-1])) for logarithm, words in grown if words[-1] == END]
+            ended += [(logarithm, joined(words)) for logarithm, (*words, last) in grown if last == END and words]
             beam = heapq.nlargest(_BEAM, (each for each in grown if each[1][-1] != END))
             if not beam:
                 break
@@ -203,18 +206,19 @@ class QueryModel:
         return [query for _, query in heapq.nlargest(most, fitting)]
 
     def _beginnings(self, prefix: str) -> list[tuple[float, tuple[str, ...]]]:
-        """Return the complete words of a prefix, followed by each likely word that its last letters begin."""
+        """Return the complete words of a prefix, followed by each likely word that its last letters begin.
+
+        The logarithms leave out the complete words, which all have in common.
+        """
         typed = words_of(prefix)
         partial = typed.pop() if typed and not prefix.endswith(" ") else ""
         before = [BEGIN, *typed]
-        chances = [self.words.probability(word, before[: at + 1]) for at, word in enumerate(typed)]
-        base = sum(math.log2(max(chance, 1e-300)) for chance in chances)
         if not partial:
-            return [(base, tuple(typed))]
+            return [(0.0, tuple(typed))]
         candidates = self.words.starting_with(partial)
         scored = ((self.words.probability(word, before), word) for word in candidates)
         best = heapq.nlargest(_BEAM, scored)
-        return [(base + math.log2(probability), (*typed, word)) for probability, word in best if probability > 0]
+        return [(math.log2(probability), (*typed, word)) for probability, word in best if probability > 0]
 
     def _drawn(self, random: np.random.Generator) -> str:
         words: list[str] = [BEGIN]

@@ -3,7 +3,7 @@
 An n-gram may begin with the mark of a query's beginning and end with the mark of its end. Pr[x | h] mixes the share of
 x among the continuations of h with Pr[x | h without its first word]; the number of different continuations of h
 decides how much of each. Where nothing shorter is left, the public model of characters spells a word that the release
-does not hold; how often, follows from the number of words that it holds (`novelty`).
+does not hold. How often that happens follows from the number of words that it holds (`novelty`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from querycloak.language.character_model import character_bits
 
-BEGIN, END, UNKNOWN = "\x02", "\x03", "\x00"
+BEGIN, END = "\x02", "\x03"
 """Marks that no normalised query holds."""
 VOCABULARY, LEAST_NOVELTY = 10**6, 0.05
 """Different words that people are taken to use, and the least probability of a word that the release does not hold."""
@@ -94,7 +94,7 @@ class WordModel:
             share += weight * continuations.share_of.get(word, 0.0) * (1 - continuations.shorter)
             weight *= continuations.shorter
         if not known:
-            share += weight * 2.0 ** -min(character_bits(word), 1000.0)
+            share += weight * 2.0 ** -character_bits(word)
         return share
 
     def logarithm(self, words: Sequence[str]) -> float:
@@ -129,7 +129,7 @@ class WordModel:
             yield word, self.probability(word, before)
 
     def draw(self, before: Sequence[str], random: np.random.Generator) -> str:
-        """Draw the next word or the end; no word that would have to be spelled."""
+        """Draw the next word or the end; where one would have to be spelled, one that the release holds."""
         contexts = [self._contexts[context] for context in self._known_contexts(before)]
         for continuations in contexts:
             if continuations is contexts[-1] or random.random() >= continuations.shorter:
@@ -171,11 +171,12 @@ def grams_of(
 ) -> dict[Gram, float]:
     """Return counts of n-grams, marks included, of whole queries: for releases that hold no phrases.
 
+    Queries without a word, such as "?!", have none: as n-grams they would be beginnings that end at once.
     contexts: n-grams without their last word; others are left out. None keeps all.
     """
     counts: dict[Gram, float] = {}
     for words, count in queries:
-        marked = (BEGIN, *words, END)
+        marked = (BEGIN, *words, END) if words else ()
         for gram in _grams(marked, longest + 1):
             if gram != (BEGIN,) and (contexts is None or gram[:-1] in contexts):
                 counts[gram] = counts.get(gram, 0.0) + count

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from querycloak.errors import ParameterError
 from querycloak.language.character_model import LETTERS, _trigrams, character_bits
 from querycloak.language.query_model import QueryModel, public_completions
 from querycloak.language.word_model import BEGIN, END, LEAST_NOVELTY, VOCABULARY, WordModel, grams_of, novelty
-from querycloak.releases.release_model import model_of
+from querycloak.releases.release_model import model_of, model_of_queries
 from querycloak.text.english import STOP_WORDS, public_queries
 from querycloak.text.word_boundaries import joined, words_of
 from tests.commands import in_process
@@ -81,6 +82,48 @@ def test_witten_and_bell_by_hand() -> None:
     assert small.probability("b", ["a"]) == pytest.approx((1 - 2 / 5) * 2 / 3 + 2 / 5 * shorter)
 
 
+def test_words_without_a_count_above_0_are_not_there() -> None:
+    """Nor is the mark of the beginning a word that follows others."""
+    plain = {("a",): 3.0, (END,): 1.0, ("a", END): 1.0}
+    more = WordModel({**plain, ("b",): -1.0, ("a", "b"): 0.0, ("c", END): math.nan, (BEGIN,): 9.0})
+    assert more.words == ("a",)
+    for before in ([BEGIN], [BEGIN, "a"], [BEGIN, "b"]):
+        for word in ("a", "b", END):
+            assert more.probability(word, before) == WordModel(plain).probability(word, before)
+
+
+def test_words_alone_by_hand() -> None:
+    """Without whole queries, words have all that characters leave; a text that joins words otherwise has none of it."""
+    alone = QueryModel({}, {("a",): 3.0, (END,): 1.0})
+    known, new = 1 - novelty(1), novelty(1)
+    by_words = known * (known * 3 / 4) * (known * 1 / 4)
+    assert alone.probability("a") == pytest.approx(by_words + new * 2 ** -character_bits("a"))
+    assert alone.bits("a ?") == pytest.approx(character_bits("a ?") - math.log2(new))
+
+
+def test_words_above_a_share() -> None:
+    """Those of which some context gives the share, by weight: an oracle over all contexts."""
+    words = model().words
+    before = [BEGIN, "cheap"]
+    for least in (0.5, 0.2, 0.1, 0.03, 0.01, 0.001):
+        weight, expected = 1.0, set()
+        for context in ((BEGIN, "cheap"), ("cheap",), ()):
+            law = words.contexts[context]
+            expected |= {word for word, share in law.share_of.items() if weight * (1 - law.shorter) * share >= least}
+            weight *= law.shorter
+        assert dict(words.above(before, least)) == {word: words.probability(word, before) for word in expected}
+
+
+def test_spelled_queries_have_the_probability_of_their_words() -> None:
+    known = model()
+    spelled = known._spelled(2.0**-12, 1000)
+    assert "flights to rome" in spelled
+    for query, chance in spelled.items():
+        by_words = 2 ** known.words.logarithm(words_of(query))
+        assert chance == pytest.approx(0.9 * (1 - novelty(7)) * by_words)
+        assert chance >= 2.0**-12
+
+
 def test_every_text_has_a_probability_and_released_ones_more() -> None:
     known = model()
     assert known.probability("weather") > known.probability("cheap rome") > known.probability("zebra crossing") > 0
@@ -120,6 +163,33 @@ def test_released_queries_come_first_then_words_then_public_text() -> None:
     assert known.ranked(10)[:3] == ["cheap", "chesterfield", "chess"]
 
 
+def test_words_that_are_typed_stay_even_if_unknown() -> None:
+    (first, *_) = model().complete("zzzq wea")
+    assert (first.query, first.source) == ("zzzq weather", "words")
+    assert all(each.query.startswith("zzzq wea") for each in model().complete("zzzq wea"))
+
+
+def test_no_completion_is_empty() -> None:
+    assert "" not in [each.query for each in model().complete("", 1000)]
+    assert "" not in model().ranked(100)
+
+
+def test_queries_without_words_leave_words_alone() -> None:
+    """A frequent query of signs is a whole query alone: words are as probable as without it."""
+    signs = model_of_queries({"?!": 1e9, "weather": 1.0})
+    assert signs.words.counts == model_of_queries({"weather": 1.0}).words.counts
+    assert signs.bits("?!") == pytest.approx(-math.log2(0.1 * (1 - novelty(1))), abs=0.01)
+    assert {word for query in signs.sample(200, seed=1) for word in query.split()} == {"?!", "weather"}
+
+
+def test_long_words_cost_what_their_characters_cost() -> None:
+    """Probabilities of words fall without end, so that all words together have at most 1."""
+    word = "\u0e01" * 60
+    assert character_bits(word) > 1100
+    assert model().bits(word) >= character_bits(word)
+    assert model().bits(word) == pytest.approx(character_bits(word) - math.log2(novelty(7)))
+
+
 def test_public_completions_are_the_most_frequent_without_stop_words() -> None:
     queries = public_queries()
     assert queries["query"].to_pylist() == sorted(queries["query"].to_pylist())
@@ -136,6 +206,27 @@ def test_samples_follow_the_model() -> None:
     counts = Counter(samples)
     assert counts["weather"] / 4000 == pytest.approx(model().probability("weather") / (1 - novelty(7)), rel=0.15)
     assert all(set(words_of(query)) <= set(model().words.words) for query in counts)
+
+
+def test_drawn_words_follow_contexts_by_their_weights() -> None:
+    """The shortest context has what the longer ones leave: nothing is spelled."""
+    few = {query: count / 20 for query, count in COUNTS.items()}  # so that longer contexts leave much
+    words, before, random = model_of_queries(few).words, [BEGIN, "cheap"], np.random.default_rng(4)
+    weight, law = 1.0, dict.fromkeys((*words.words, END), 0.0)
+    for context in ((BEGIN, "cheap"), ("cheap",), ()):
+        continuations = words.contexts[context]
+        own = weight * (1 - continuations.shorter if context else 1.0)
+        for word, share in continuations.share_of.items():
+            law[word] += own * share
+        weight *= continuations.shorter
+    assert sum(law.values()) == pytest.approx(1)
+    drawn = Counter(words.draw(before, random) for _ in range(20_000))
+    for word, share in law.items():
+        assert drawn[word] / 20_000 == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 20_000))
+
+
+def test_samples_end_where_no_end_came_out() -> None:
+    assert QueryModel({}, {("a",): 3.0}).sample(2, seed=1) == [" ".join("a" * 8)] * 2
 
 
 @pytest.mark.parametrize(
