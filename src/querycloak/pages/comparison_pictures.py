@@ -54,6 +54,8 @@ def label_places(
 ) -> list[Place]:
     """A place for each label, chosen one after the other, from the left: beside its point, or a little above or below.
 
+    In a crowd a label may stand right above or below one that has its place, so that no room is lost between them.
+
     lines: boxes that a label may cover, since it has an outline, if every free place is far. A part of a label beyond
     the picture's edge counts as covered.
     """
@@ -61,7 +63,7 @@ def label_places(
     places: dict[int, Place] = {}
     for number in sorted(range(len(points)), key=lambda each: (points[each][0] // _NEAR, points[each][1])):
         long = len(labels[number]) * LETTER
-        candidates = _candidates(points[number], long)
+        candidates = _candidates(points[number], long, [each.y for each in places.values()])
         costs = [
             _cost(box, taken, width, height) + sum(box.overlap(line) for line in lines) / 4 + 5.0 * rank
             for rank, box in enumerate(_box(each, long) for each in candidates)
@@ -71,11 +73,12 @@ def label_places(
     return [places[number] for number in range(len(points))]
 
 
-def _candidates(point: tuple[float, float], long: float) -> list[Place]:
+def _candidates(point: tuple[float, float], long: float, placed: Sequence[float]) -> list[Place]:
     x, y = point
     sides = (x + _GAP + 2, x - _GAP - 2 - long)
     steps = [0.0, *(sign * _HEIGHT * step for step in range(1, _FARTHEST) for sign in (-1, 1))]
-    return [Place(side, y + step, abs(step) > _HEIGHT) for step in steps for side in sides]
+    beside = [Place(side, y + step, abs(step) > _HEIGHT) for step in steps for side in sides]
+    return beside + [Place(side, each + step, moved=True) for each in placed for step in steps[1:3] for side in sides]
 
 
 def _box(place: Place, long: float) -> Box:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from querycloak.comparison.comparison_summary import Summary, summary_of
@@ -80,6 +80,22 @@ def test_labels_keep_apart_where_there_is_room(points: list[tuple[float, float]]
 
 
 @pytest.mark.parametrize(("width", "height", "letters"), [(870.0, 430.0, 24), (268.0, 340.0, 20)])
+@example(
+    points=[
+        (0, 0),
+        (0, 0),
+        (0, 0),
+        (0, 0.25),
+        (0, 0.125),
+        (0, 0.15625),
+        (0, 0.0625),
+        (0, 0.03125),
+        (0, 0.046875),
+        (0, 0.0546875),
+        (0, 0.0234375),
+        (0.03125, 0.015625),
+    ]
+)
 @given(st.lists(st.tuples(st.floats(0, 0.05), st.floats(0, 0.3)), min_size=12, max_size=12))
 def test_labels_of_a_crowd_keep_apart_on_a_screen_and_on_a_phone(
     width: float, height: float, letters: int, points: list[tuple[float, float]]
